@@ -23,7 +23,7 @@ class Suggestion(NamedTuple):
     description: str = ""
 
 
-class Place(NamedTuple):
+class CompletionContext(NamedTuple):
     """What is being written."""
 
     kind: str
@@ -33,12 +33,12 @@ class Place(NamedTuple):
     prefix: str
 
 
-def place_in(line: str, *, is_first: bool) -> Place | None:
+def place_in(line: str, *, is_first: bool) -> CompletionContext | None:
     """Return what is being written at the end of a line up to the cursor; None: nothing that can be completed."""
     if is_first and (found := _COMMAND.search(line)):
-        return Place("command", 0, found[1])
+        return CompletionContext("command", 0, found[1])
     if found := _FILE.search(line):
-        return Place("file", found.start(), found[1])
+        return CompletionContext("file", found.start(), found[1])
     return None
 
 

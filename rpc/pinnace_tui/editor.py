@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from pinnace_tui.clipboard import as_files, read_picture
-from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
+from pinnace_tui.completion import CompletionContext, Suggestion, files_of, place_in, suggest_commands, suggest_files
 from pinnace_tui.content.rendering import plain, plain_line
 from pinnace_tui.fields import TextBox, with_line_ends
 from pinnace_tui.input.keys import Keys
@@ -203,7 +203,7 @@ class Editor(TextBox):
 
     # --- completion ------------------------------------------------------------------------------------------------
 
-    def _written(self) -> Place | None:
+    def _written(self) -> CompletionContext | None:
         row, column = self.cursor_location
         return place_in(str(self.document.get_line(row))[:column], is_first=row == 0)
 
@@ -246,6 +246,6 @@ class Editor(TextBox):
             return False
         return True
 
-    def _changes(self, place: Place, chosen: Suggestion) -> bool:
+    def _changes(self, place: CompletionContext, chosen: Suggestion) -> bool:
         sign = "/" if place.kind == "command" else "@"
         return chosen.text.strip() != f"{sign}{place.prefix}"

@@ -173,7 +173,7 @@ def _named(folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> Itera
     from pinnace_agent.config.path_entries import FOLDER_FILES, PathEntries
     from pinnace_agent.config.settings import Settings, settings_in
     from pinnace_agent.config.settings_reader import read_scope
-    from pinnace_agent.extensions.loading.discovery import Wanted, discover
+    from pinnace_agent.extensions.loading.discovery import ExtensionSources, discover
 
     file = project_dir(folder) / "settings.json"
     settings = settings_in(read_scope(file, is_project=True)).settings if file in gated else Settings()
@@ -182,7 +182,7 @@ def _named(folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> Itera
         for entries in (each.extensions, each.skills, each.prompts):
             for path in PathEntries([word.lstrip("+") for word in entries], str(each.folder), env).paths:
                 yield os.path.dirname(path) if os.path.basename(path) in FOLDER_FILES else path
-    found = discover(Wanted(env=env, cwd=str(folder), settings=settings.resources, is_trusted=True))
+    found = discover(ExtensionSources(env=env, cwd=str(folder), settings=settings.resources, is_trusted=True))
     for candidate in found.candidates:
         if candidate.source.get("scope") == "project" and candidate.attribute is None:
             yield candidate.folder or candidate.entry

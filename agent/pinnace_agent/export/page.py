@@ -33,7 +33,7 @@ _MAX_INDENT: Final = 6
 
 
 @dataclass(slots=True)
-class Shown:
+class PageEntry:
     """An entry on the page."""
 
     place: int
@@ -52,7 +52,7 @@ class Chapter(NamedTuple):
     """A branch on the page."""
 
     branch: Branch
-    entries: list[Shown]
+    entries: list[PageEntry]
     indent: int
 
 
@@ -106,7 +106,7 @@ def _chapter(
     partings: Mapping[int, Sequence[int]],
     check: Callable[[], object],
 ) -> Chapter:
-    shown: list[Shown] = []
+    shown: list[PageEntry] = []
     day = ""
     for place in branch.places:
         check()
@@ -117,7 +117,7 @@ def _chapter(
         entry_id = as_text(entry.get("id")) or ""
         label = tree.labels.get(entry_id)
         shown.append(
-            Shown(
+            PageEntry(
                 place,
                 view,
                 entry_id,

@@ -15,7 +15,7 @@ from pinnace_agent.extension_host.plan import ExtensionPlan
 from pinnace_agent.extensions.api.contexts import TrustContext
 from pinnace_agent.extensions.api.user_interface import RpcUserInterface, UserInterface
 from pinnace_agent.extensions.handlers.trust_question import ask_for_trust
-from pinnace_agent.extensions.loading.discovery import Wanted, discover
+from pinnace_agent.extensions.loading.discovery import ExtensionSources, discover
 from pinnace_agent.extensions.loading.folders import LoadFailure
 from pinnace_agent.extensions.loading.loading import Loaded, Loader, LoadReport
 from pinnace_agent.extensions.loading.precedence import conflicts, keep_needed
@@ -69,7 +69,7 @@ class InstanceLoading:
         agent = self._agent
         loader = Loader(generation, cwd=agent.session.cwd, environment=agent.profile.environment, log=_log.info)
         cwd = Path(self._agent.session.cwd)
-        wanted = Wanted(
+        wanted = ExtensionSources(
             env=plan.env,
             cwd=str(cwd),
             settings=plan.settings(cwd),

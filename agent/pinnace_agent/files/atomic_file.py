@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from pinnace_agent.files.folders import flush_folder
-from pinnace_agent.files.opener import Place, place_of
+from pinnace_agent.files.opener import FilePlace, place_of
 
 PRIVATE_MODE: Final = 0o600
 # Leaves room for the rest of a temporary file's name where a name has 143 bytes at most (encrypted folders).
@@ -131,11 +131,11 @@ def overwrite_file(path: str, data: bytes, *, follows_links: bool = True) -> Non
 
 
 @contextmanager
-def _place_of(path: Path) -> Generator[Place, None, None]:
+def _place_of(path: Path) -> Generator[FilePlace, None, None]:
     """Open the folder of a file, through links too, for as long as the block lasts."""
     folder = os.open(path.parent, _FOLDER)
     try:
-        yield Place(folder, path.name)
+        yield FilePlace(folder, path.name)
     finally:
         os.close(folder)
 
@@ -143,7 +143,7 @@ def _place_of(path: Path) -> Generator[Place, None, None]:
 class _TemporaryFile:
     """A new file beside a target. It takes the target's name when it is whole, else it is removed."""
 
-    def __init__(self, target: Place, mode: int) -> None:
+    def __init__(self, target: FilePlace, mode: int) -> None:
         """Make it, under a name that begins with that of the target.
 
         Args:
@@ -196,7 +196,7 @@ class _NotReplaceable(Exception):
     """A file that is renamed onto this one would not be the same file, or can't be made."""
 
 
-def _write_and_rename(target: Place, data: bytes, status: os.stat_result | None) -> None:
+def _write_and_rename(target: FilePlace, data: bytes, status: os.stat_result | None) -> None:
     try:
         # 0666 under the umask is what a new file gets anywhere else. What is to replace an existing one is private
         # until it has its mode.
@@ -217,7 +217,7 @@ def _write_and_rename(target: Place, data: bytes, status: os.stat_result | None)
             raise
 
 
-def _keep_identity(file: int, target: Place, status: os.stat_result) -> None:
+def _keep_identity(file: int, target: FilePlace, status: os.stat_result) -> None:
     """Give a new file the owner, attributes and mode of the one that it is to replace."""
     try:
         made = os.fstat(file)
@@ -231,7 +231,7 @@ def _keep_identity(file: int, target: Place, status: os.stat_result) -> None:
         raise _NotReplaceable from error
 
 
-def _keep_attributes(file: int, target: Place) -> None:
+def _keep_attributes(file: int, target: FilePlace) -> None:
     try:
         wanted = _attributes(target)
         found = {name: os.getxattr(file, name) for name in os.listxattr(file)}
@@ -246,7 +246,7 @@ def _keep_attributes(file: int, target: Place) -> None:
             os.setxattr(file, name, value)
 
 
-def _attributes(target: Place) -> dict[str, bytes]:
+def _attributes(target: FilePlace) -> dict[str, bytes]:
     # Writing is allowed, reading may not be.
     rights = os.O_RDONLY if target.is_allowed(os.R_OK) else os.O_WRONLY
     file = target.open(rights | os.O_NONBLOCK)
@@ -256,7 +256,7 @@ def _attributes(target: Place) -> dict[str, bytes]:
         os.close(file)
 
 
-def _write_in_place(place: Place, target: str, data: bytes) -> None:
+def _write_in_place(place: FilePlace, target: str, data: bytes) -> None:
     # Not truncated at first: the room that the old content has is what it is restored to, also on a full disk.
     file = place.open(os.O_RDWR)
     try:
@@ -358,7 +358,7 @@ def _copy(source: int, target: int) -> int:
     return size
 
 
-def _write_to_device(place: Place, data: bytes) -> None:
+def _write_to_device(place: FilePlace, data: bytes) -> None:
     try:
         # Without waiting: opening a pipe without a reader, or filling one, would last for ever.
         file = place.open(os.O_WRONLY | os.O_NONBLOCK)

@@ -116,7 +116,7 @@ def read_file(path: str, reach: Reach, max_bytes: int) -> tuple[bytes, os.stat_r
         return stream.read(max_bytes), file.status
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where a file is: a name in a folder that is open, so that replacing the folder has no effect."""
 
     folder: int
@@ -144,7 +144,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def place_of(real: str) -> Generator[Place, None, None]:
+def place_of(real: str) -> Generator[FilePlace, None, None]:
     """Open the folder of a file, from the root down, for as long as the block lasts.
 
     Args:
@@ -155,7 +155,7 @@ def place_of(real: str) -> Generator[Place, None, None]:
     """
     folder = open_folder(os.path.dirname(real))
     try:
-        yield Place(folder, os.path.basename(real) or ".")
+        yield FilePlace(folder, os.path.basename(real) or ".")
     finally:
         os.close(folder)
 

@@ -29,7 +29,7 @@ Save = Callable[[bytes], str]
 
 
 @dataclass(slots=True)
-class Shown:
+class ModelContent:
     """What a model gets."""
 
     blocks: list[Block] = field(default_factory=list[Block])
@@ -57,7 +57,9 @@ def save_output(data: bytes) -> str:
     return path
 
 
-def shown_result(server: str, tool: str, result: Mapping[str, object], save: Save, *, reads_resources: bool) -> Shown:
+def shown_result(
+    server: str, tool: str, result: Mapping[str, object], save: Save, *, reads_resources: bool
+) -> ModelContent:
     """Return what a model gets of the result of a call.
 
     Args:
@@ -67,7 +69,7 @@ def shown_result(server: str, tool: str, result: Mapping[str, object], save: Sav
         save: Keeps what is too long, or no text.
         reads_resources: Whether the model has the tool that reads resources.
     """
-    shown = Shown()
+    shown = ModelContent()
     content = result.get("content")
     listed = content if is_list(content) else []
     blocks = [each for each in listed[: limits.BLOCKS] if is_object(each)]
@@ -85,9 +87,9 @@ def shown_result(server: str, tool: str, result: Mapping[str, object], save: Sav
     return limited(shown, save)
 
 
-def shown_contents(contents: Sequence[Mapping[str, object]], save: Save) -> Shown:
+def shown_contents(contents: Sequence[Mapping[str, object]], save: Save) -> ModelContent:
     """Return what a model gets of the contents of a resource."""
-    shown = Shown()
+    shown = ModelContent()
     for each in contents[: limits.BLOCKS]:
         _add_resource(shown, each, save)
     if len(contents) > limits.BLOCKS:
@@ -114,7 +116,7 @@ def pretty_json(value: object) -> str:
         return "[JSON that is nested too deeply to be shown]"
 
 
-def limited(shown: Shown, save: Save) -> Shown:
+def limited(shown: ModelContent, save: Save) -> ModelContent:
     """Take the middle out of a text that is too long, and keep the whole in a file."""
     text = shown.text
     data = text.encode("utf-8", "replace")
@@ -132,10 +134,12 @@ def limited(shown: Shown, save: Save) -> Shown:
     lines = text.count("\n") + (not text.endswith("\n"))
     notice = f"Warning: truncated output (original token count: {-(-len(data) // 4)})\nTotal output lines: {lines}"
     cut: Block = {"type": "text", "text": f"{notice}\n\n{head}…{removed} chars truncated…{tail}{where}"}
-    return Shown([cut, *(block for block in shown.blocks if block["type"] == "image")], path)
+    return ModelContent([cut, *(block for block in shown.blocks if block["type"] == "image")], path)
 
 
-def _add_block(shown: Shown, server: str, block: Mapping[str, object], save: Save, *, reads_resources: bool) -> None:
+def _add_block(
+    shown: ModelContent, server: str, block: Mapping[str, object], save: Save, *, reads_resources: bool
+) -> None:
     kind = block.get("type")
     resource = block.get("resource")
     match kind:
@@ -153,7 +157,7 @@ def _add_block(shown: Shown, server: str, block: Mapping[str, object], save: Sav
             shown.say(f"[unsupported MCP content {_text(kind)[:100]}]")
 
 
-def _add_image(shown: Shown, data: str, mime_type: str) -> None:
+def _add_image(shown: ModelContent, data: str, mime_type: str) -> None:
     try:
         size = len(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
@@ -165,7 +169,7 @@ def _add_image(shown: Shown, data: str, mime_type: str) -> None:
     shown.blocks.append({"type": "image", "data": data, "mimeType": mime_type})
 
 
-def _add_resource(shown: Shown, resource: Mapping[str, object], save: Save) -> None:
+def _add_resource(shown: ModelContent, resource: Mapping[str, object], save: Save) -> None:
     uri, mime_type, blob = _text(resource.get("uri")), _text(resource.get("mimeType")), resource.get("blob")
     if isinstance(resource.get("text"), str):
         shown.say(_text(resource["text"]))

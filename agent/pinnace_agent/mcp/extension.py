@@ -62,7 +62,7 @@ _MOST_LINES_PER_S: Final = 100
 _MOST_LOG_CHARS: Final = 4_000
 
 
-class Given(NamedTuple):
+class McpProcessFacts(NamedTuple):
     """What the process knows."""
 
     own: Mapping[str, str]
@@ -93,12 +93,12 @@ class Given(NamedTuple):
         ]
 
 
-def mcp_extension(given: Given) -> Inline:
+def mcp_extension(given: McpProcessFacts) -> Inline:
     """Return the extension."""
     return Inline(PATH, partial(_load, given), is_replaceable=True)
 
 
-def _load(given: Given, pi: ExtensionAPI) -> None:
+def _load(given: McpProcessFacts, pi: ExtensionAPI) -> None:
     servers = Servers(given, pi)
 
     async def begun(ctx: Context, _event: SessionStart) -> None:
@@ -110,7 +110,7 @@ def _load(given: Given, pi: ExtensionAPI) -> None:
 class Servers:
     """The servers of one session instance."""
 
-    def __init__(self, given: Given, pi: ExtensionAPI) -> None:
+    def __init__(self, given: McpProcessFacts, pi: ExtensionAPI) -> None:
         """Register what is there before any server is: the command, and what happens when the session begins."""
         self._given = given
         self._pi = pi

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pinnace_agent.extensions.events.results import Blocks
 from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.mcp import limits
-from pinnace_agent.mcp.content import Shown, left_out, save_output, shown_result
+from pinnace_agent.mcp.content import ModelContent, left_out, save_output, shown_result
 from pinnace_agent.mcp.definitions import first_line
 
 if TYPE_CHECKING:  # for annotations alone
@@ -118,7 +118,7 @@ def read_arguments(prompt: Prompt, text: str) -> dict[str, str]:
 
 def message_of(server: str, prompt: Prompt, result: Mapping[str, object]) -> Blocks:
     """Return the message of the user that the result of `prompts/get` is."""
-    shown = Shown()
+    shown = ModelContent()
     listed = result.get("messages")
     messages = listed if is_list(listed) else []
     for each in messages[: limits.BLOCKS]:

@@ -9,7 +9,7 @@ from typing import Final
 from pinnace_agent.extensions.events.results import ToolResult
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.files.relaxed_json import is_list, is_object
-from pinnace_agent.mcp.content import Shown, limited, pretty_json, save_output, shown_contents
+from pinnace_agent.mcp.content import ModelContent, limited, pretty_json, save_output, shown_contents
 from pinnace_agent.mcp.ports import CallTimedOut, LinkLost, ServerError
 from pinnace_agent.mcp.server import Server
 from pinnace_agent.tools.base import ToolError
@@ -132,12 +132,12 @@ def _items(server: Server, items: object) -> list[object]:
     return found
 
 
-def _said(text: str) -> Shown:
-    shown = Shown()
+def _said(text: str) -> ModelContent:
+    shown = ModelContent()
     shown.say(text)
     return shown
 
 
-def _result(shown: Shown, structured: object) -> ToolResult:
+def _result(shown: ModelContent, structured: object) -> ToolResult:
     details = None if shown.full_output_path is None else {"fullOutputPath": shown.full_output_path}
     return ToolResult(list(shown.blocks), details, structured)

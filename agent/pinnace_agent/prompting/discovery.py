@@ -63,7 +63,7 @@ class ScopeSources(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class DiscoveredResources:
     """The resources found, and notices about them."""
 
     templates: list[PromptTemplate] = field(default_factory=list[PromptTemplate])
@@ -76,7 +76,7 @@ class Discovery:
 
     def __init__(self, env: Mapping[str, str], cwd: str) -> None:
         """Prepare a search; paths of the command line are relative to `cwd`."""
-        self.found = Found()
+        self.found = DiscoveredResources()
         self._env = env
         self._cwd = cwd
 

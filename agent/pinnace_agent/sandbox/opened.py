@@ -27,7 +27,7 @@ class Identity(NamedTuple):
     inode: int
 
 
-class Opened(NamedTuple):
+class OpenedPath(NamedTuple):
     """What is at a path."""
 
     identity: Identity
@@ -86,7 +86,7 @@ def identity_of(path: str) -> Identity:
     return Identity(status.st_dev, status.st_ino)
 
 
-def look_at(path: str, root: int | None = None) -> Opened:
+def look_at(path: str, root: int | None = None) -> OpenedPath:
     """Return what is at a path, to which no link leads.
 
     Raises:
@@ -100,7 +100,7 @@ def look_at(path: str, root: int | None = None) -> Opened:
     finally:
         os.close(descriptor)
     is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == os.makedev(1, 3)
-    return Opened(Identity(status.st_dev, status.st_ino), is_null, bool(flags & os.ST_RDONLY))
+    return OpenedPath(Identity(status.st_dev, status.st_ino), is_null, bool(flags & os.ST_RDONLY))
 
 
 def _link(path: str) -> LinkOnTheWay:

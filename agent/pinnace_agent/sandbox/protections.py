@@ -19,7 +19,7 @@ from typing import Final
 
 from pinnace_agent.files.protected import STARTUP_OF_PROJECT
 from pinnace_agent.sandbox.bubblewrap import Forbidden
-from pinnace_agent.sandbox.repositories import MOST_FOLDERS, Finder, Found, Unprotectable, joined
+from pinnace_agent.sandbox.repositories import MOST_FOLDERS, Finder, ProtectedPaths, Unprotectable, joined
 
 _KINDS: Final = {stat.S_IFDIR: "a folder", stat.S_IFREG: "a file", stat.S_IFLNK: "a link"}
 
@@ -60,7 +60,7 @@ class Protections:
 
     def find(
         self, roots: Sequence[str], granted: Collection[str] = (), *, new_repository_in: str | None = None
-    ) -> Found:
+    ) -> ProtectedPaths:
         """Return what is protected now.
 
         Args:
@@ -75,7 +75,7 @@ class Protections:
             parts = [self._in(root, allows_new_repository=root == new_repository_in) for root in roots]
         return _without(joined(parts), granted)
 
-    def _in(self, root: str, *, allows_new_repository: bool) -> Found:
+    def _in(self, root: str, *, allows_new_repository: bool) -> ProtectedPaths:
         if (kept := self._kept.get(root)) is None:
             kept = _Kept(root)
             first = kept.finder.find(allows_new_repository=allows_new_repository)
@@ -96,7 +96,7 @@ class _Kept:
         self._usual: set[Forbidden] = set()
         self._reported: set[str] = set()
 
-    def accept(self, first: Found) -> None:
+    def accept(self, first: ProtectedPaths) -> None:
         """Take what was there before any program has run."""
         self._usual = {each for each in first.forbidden if each.is_there()}
         self._add(first)
@@ -114,7 +114,7 @@ class _Kept:
         self._reported.update(new)
         return new
 
-    def with_what_is_new(self, now: Found) -> Found:
+    def with_what_is_new(self, now: ProtectedPaths) -> ProtectedPaths:
         """Keep what was found now, too, and return what all of it comes to.
 
         Raises:
@@ -144,13 +144,13 @@ class _Kept:
                 f"{there[0].path} was not there at the start, and {there[0].effect}: remove it; if it is yours, start "
                 "the agent again"
             )
-        return Found(tuple(pinned), tuple(protected), tuple(absent), tuple(absent_files), forbidden)
+        return ProtectedPaths(tuple(pinned), tuple(protected), tuple(absent), tuple(absent_files), forbidden)
 
     def still_forbidden(self, forbidden: Iterable[Forbidden]) -> tuple[Forbidden, ...]:
         """Return what was not there at the first look."""
         return tuple(each for each in forbidden if each not in self._usual)
 
-    def _add(self, found: Found) -> None:
+    def _add(self, found: ProtectedPaths) -> None:
         for path in found.protected:
             kind = _kind_at(path)
             if kind is not None:
@@ -187,7 +187,7 @@ def _is_empty_file(path: str) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
-def _without(found: Found, granted: Collection[str]) -> Found:
+def _without(found: ProtectedPaths, granted: Collection[str]) -> ProtectedPaths:
     def rest(paths: Sequence[str]) -> tuple[str, ...]:
         return tuple(each for each in paths if each not in granted)
 

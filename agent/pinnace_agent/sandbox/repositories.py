@@ -43,7 +43,7 @@ class Unprotectable(OSError):
     """Something can't be protected or does not exist; nothing may run. The text is for the user."""
 
 
-class Found(NamedTuple):
+class ProtectedPaths(NamedTuple):
     """What of a folder is protected, and how. All paths are absolute."""
 
     pinned: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ class Found(NamedTuple):
     """Files that no mount can keep from being made."""
 
 
-def joined(parts: Iterable[Found]) -> Found:
+def joined(parts: Iterable[ProtectedPaths]) -> ProtectedPaths:
     """Return several findings as one, each path once."""
     listed = list(parts)
-    return Found(
+    return ProtectedPaths(
         tuple(dict.fromkeys(path for each in listed for path in each.pinned)),
         tuple(dict.fromkeys(path for each in listed for path in each.protected)),
         tuple(dict.fromkeys(path for each in listed for path in each.absent)),
@@ -87,7 +87,7 @@ class Finder:
         self.is_cut = False
         """Whether there are more folders than are looked into."""
 
-    def find(self, *, allows_new_repository: bool = False) -> Found:
+    def find(self, *, allows_new_repository: bool = False) -> ProtectedPaths:
         """Return what is to be protected now.
 
         Args:
@@ -107,19 +107,19 @@ class Finder:
             for name in PROJECT_FOLDERS:
                 if name in names and not is_root and not _is_nothing(f"{folder}/{name}"):
                     protected.append(f"{folder}/{name}")
-            parts.append(Found(protected=tuple(path for path in protected if not os.path.islink(path))))
+            parts.append(ProtectedPaths(protected=tuple(path for path in protected if not os.path.islink(path))))
             if not is_root and _GIT in names and not _is_nothing(f"{folder}/{_GIT}"):
                 parts.append(self._repository(folder))
         return joined(parts)
 
-    def _at_root(self, allows_new_repository: bool) -> Found:
+    def _at_root(self, allows_new_repository: bool) -> ProtectedPaths:
         root = self._root
         present: list[str] = []
         absent: list[str] = []
         for name in PROJECT_FOLDERS:
             _refuse_link(f"{root}/{name}")
             (absent if _is_nothing(f"{root}/{name}") else present).append(f"{root}/{name}")
-        own = Found(protected=tuple(present), absent=tuple(absent))
+        own = ProtectedPaths(protected=tuple(present), absent=tuple(absent))
         _refuse_link(f"{root}/{_GIT}")
         has_git = not _is_nothing(f"{root}/{_GIT}")
         if not has_git and is_git_folder(root):
@@ -131,13 +131,13 @@ class Finder:
             return joined([own, self._repository(root), *submodules])
         return own if allows_new_repository else own._replace(absent=(*own.absent, f"{root}/{_GIT}"))
 
-    def _repository(self, folder: str) -> Found:
+    def _repository(self, folder: str) -> ProtectedPaths:
         """Return what is protected of the repository whose work tree a folder is."""
         git = f"{folder}/{_GIT}"
         _refuse_link(git)
         if os.path.isdir(git):
-            return joined([Found(pinned=(git,)), _git_folder(git)])
-        parts = [Found(protected=(git,) if os.path.lexists(git) else ())]
+            return joined([ProtectedPaths(pinned=(git,)), _git_folder(git)])
+        parts = [ProtectedPaths(protected=(git,) if os.path.lexists(git) else ())]
         # The file of a worktree, of a submodule, or of a repository that is kept beside its work tree.
         named = _named_in(git, b"gitdir:", folder)
         if named is not None and is_inside(named, self._root) and is_git_folder(named):
@@ -222,15 +222,15 @@ def _is_nothing(path: str) -> bool:
         return False
 
 
-def _git_folder(git: str) -> Found:
+def _git_folder(git: str) -> ProtectedPaths:
     """Return what is protected of a git folder, its worktrees and its submodules."""
     modules = _modules(git)
     if modules is None:  # more than can be named: all of it
-        return joined([_of_one(git), Found(protected=(f"{git}/modules",))])
+        return joined([_of_one(git), ProtectedPaths(protected=(f"{git}/modules",))])
     return joined(map(_of_one, (git, *modules)))
 
 
-def _of_one(git: str) -> Found:
+def _of_one(git: str) -> ProtectedPaths:
     protected: list[str] = []
     absent: list[str] = []
     absent_files: list[str] = []
@@ -254,13 +254,13 @@ def _of_one(git: str) -> Found:
     protected += worktrees.protected
     pinned += worktrees.pinned
     included = [each for each in _included(git) if os.path.isfile(each) and not os.path.islink(each)]
-    return Found(tuple(pinned), (*protected, *included), tuple(absent), tuple(absent_files), tuple(forbidden))
+    return ProtectedPaths(tuple(pinned), (*protected, *included), tuple(absent), tuple(absent_files), tuple(forbidden))
 
 
-def _worktree(git: str) -> Found:
+def _worktree(git: str) -> ProtectedPaths:
     """Return what is protected of the git folder of a worktree: configuration and hooks are those of its repository."""
     named = [f"{git}/{name}" for name in _OF_WORKTREES]
-    return Found((os.path.dirname(git), git), tuple(each for each in named if os.path.isfile(each)))
+    return ProtectedPaths((os.path.dirname(git), git), tuple(each for each in named if os.path.isfile(each)))
 
 
 def _included(git: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.bubblewrap import Hidden, Layout, placed
-from pinnace_agent.sandbox.opened import Identity, LinkOnTheWay, Opened, look_at
+from pinnace_agent.sandbox.opened import Identity, LinkOnTheWay, OpenedPath, look_at
 
 _PRIVATE: Final = ("/tmp", "/var/tmp")
 
@@ -114,7 +114,7 @@ def verify(expected: Sequence[Expected], process: int) -> None:
         os.close(root)
 
 
-def _is_as_meant(expected: Expected, found: Opened) -> bool:
+def _is_as_meant(expected: Expected, found: OpenedPath) -> bool:
     if expected.is_file:
         return found.is_null
     if found.is_read_only != expected.is_read_only:

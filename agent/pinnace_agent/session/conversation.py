@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pinnace_agent.session.context_meter import ContextMeter
     from pinnace_agent.session.interruption import Interruption
-    from pinnace_agent.session.library import Opened
+    from pinnace_agent.session.library import OpenedSession
 
 _log = logging.getLogger("pinnace.session")
 
@@ -70,7 +70,7 @@ class Session:
         file: SessionFile | None = None,
         report: SessionReport | None = None,
         is_continued: bool = False,
-        take_over: "Callable[[Session], Opened] | None" = None,
+        take_over: "Callable[[Session], OpenedSession] | None" = None,
     ) -> None:
         """Take what was read, or begin with nothing.
 

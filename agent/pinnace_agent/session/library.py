@@ -49,7 +49,7 @@ LEASE_WAIT_S: Final = 6.0
 _CHOICES: Final = frozenset({"model_change", "thinking_level_change"})
 
 
-class Opened(NamedTuple):
+class OpenedSession(NamedTuple):
     """A session from a file."""
 
     session: Session
@@ -120,7 +120,7 @@ class Library:
         """Return the session of this process that has the file; the path is one without links."""
         return self._open.get(path)
 
-    def open(self, path: Path, cwd: str, lease: Lease | LeaseHeld | None) -> Opened:
+    def open(self, path: Path, cwd: str, lease: Lease | LeaseHeld | None) -> OpenedSession:
         """Open a file for reading and, if that is possible, for writing.
 
         Args:
@@ -139,20 +139,20 @@ class Library:
                 lease.release()
             raise
 
-    def _opened(self, path: Path, cwd: str, lease: Lease | LeaseHeld | None) -> Opened:
+    def _opened(self, path: Path, cwd: str, lease: Lease | LeaseHeld | None) -> OpenedSession:
         text = read_text(path)
         if isinstance(lease, LeaseHeld) and (text.size == 0 or is_begun_header(text)):
             raise errors.ClientError(lease.text, errors.ErrorCode.SESSION_UNAVAILABLE)  # its holder has just made it
         if text.size == 0:
             if isinstance(lease, Lease):
                 lease.release()
-            return Opened(self.make_at(path, cwd), ())
+            return OpenedSession(self.make_at(path, cwd), ())
         if is_begun_header(text):
             if isinstance(lease, Lease):
                 lease.release()
             session = self.make_at(path, cwd, begun=text)
             session.report = SessionReport(len(text.damaged), 0, text.has_torn_tail, quarantine_damage(path, text))
-            return Opened(session, damage_notices(path, session.report, session.file))
+            return OpenedSession(session, damage_notices(path, session.report, session.file))
         check_is_session(path, text)
         notices = mode_notices(path)
         read_only = why_unwritable(text)
@@ -192,9 +192,9 @@ class Library:
         if file.read_only is None:
             for message in pending_shells(tree):
                 session.keep(message)
-        return Opened(self._register(session, file), notices + ((notice,) if notice else ()))
+        return OpenedSession(self._register(session, file), notices + ((notice,) if notice else ()))
 
-    def _take_over(self, path: Path, cwd: str, session: Session) -> Opened:
+    def _take_over(self, path: Path, cwd: str, session: Session) -> OpenedSession:
         """Open the file of a session anew that was opened beside the process which had its lease.
 
         Raises:
@@ -239,7 +239,7 @@ class Library:
         raw = _raw_lines(source, entries)
         return self._write(source.cwd, new_id, parent, entries, raw, self._folder(source), now_ms)
 
-    def fork_file(self, path: Path, cwd: str, session_id: str | None = None) -> Opened:
+    def fork_file(self, path: Path, cwd: str, session_id: str | None = None) -> OpenedSession:
         """Make a session for `cwd` with everything that can be read of a file, which is not changed.
 
         Raises:
@@ -254,7 +254,7 @@ class Library:
         make_folder(folder)
         session = self._write(cwd, new_id, str(path), text.entries, raw, folder, _now_ms())
         report = SessionReport(len(text.damaged), session.tree.orphans, text.has_torn_tail)
-        return Opened(session, damage_notices(path, report, None))
+        return OpenedSession(session, damage_notices(path, report, None))
 
     def names(self, session: Session) -> bool:
         """Return whether the next process learns by a file which session is the current one."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, assert_never
 import trio
 
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
+from pinnace_agent.session.library import LEASE_WAIT_S, Library, OpenedSession
 from pinnace_agent.session.opening import check_path
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_lease
@@ -92,7 +92,7 @@ class Replacement:
         self._current = current
         self._admit = admit
         self._leaf: int | None = None
-        self._opened: Opened | None = None
+        self._opened: OpenedSession | None = None
         self._is_discarded = False
 
     @property

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, Wanted, unsupported_capture, wanted
+from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, TelemetryExports, unsupported_capture, wanted
 
 if TYPE_CHECKING:  # loaded where something is exported
     from pinnace_agent.engine.profile import AgentProfile
@@ -69,7 +69,7 @@ def begin_batch(tasks: int) -> "BatchSpan | None":
     Called in a process of its own. Never waits for a collector and never raises.
     """
 
-    def begun(what: Wanted, environ: Mapping[str, str]) -> "BatchSpan | None":
+    def begun(what: TelemetryExports, environ: Mapping[str, str]) -> "BatchSpan | None":
         if not what.traces:
             return None
         from pinnace_agent.telemetry.otel.batch import begin_span
@@ -79,7 +79,7 @@ def begin_batch(tasks: int) -> "BatchSpan | None":
     return _made(os.environ, begun, _report)
 
 
-def _observe(what: Wanted, environ: Mapping[str, str]) -> "Telemetry":
+def _observe(what: TelemetryExports, environ: Mapping[str, str]) -> "Telemetry":
     from pinnace_agent.telemetry.otel.observer import observe
 
     return observe(what, environ)
@@ -87,7 +87,7 @@ def _observe(what: Wanted, environ: Mapping[str, str]) -> "Telemetry":
 
 def _made(
     environ: MutableMapping[str, str],
-    make: Callable[[Wanted, Mapping[str, str]], _Made],
+    make: Callable[[TelemetryExports, Mapping[str, str]], _Made],
     report: Callable[[str], None],
 ) -> _Made | None:
     """Return what exports, or None; and take the keys of collectors out of the environment."""

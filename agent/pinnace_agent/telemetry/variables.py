@@ -10,7 +10,7 @@ _CAPTURING: Final = frozenset({"true", "span_only", "span_and_event"})
 _NOT_CAPTURING: Final = frozenset({"", "false", "no_content"})
 
 
-class Wanted(NamedTuple):
+class TelemetryExports(NamedTuple):
     """What the variables ask for."""
 
     traces: tuple[str, ...]
@@ -20,14 +20,14 @@ class Wanted(NamedTuple):
     """Whether prompts and outputs are exported, too."""
 
 
-def wanted(environ: Mapping[str, str]) -> Wanted | None:
+def wanted(environ: Mapping[str, str]) -> TelemetryExports | None:
     """Return what is to be exported; None: nothing is."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     traces, metrics = _exporters(environ, "TRACES"), _exporters(environ, "METRICS")
     if not traces and not metrics:
         return None
-    return Wanted(traces, metrics, _capture(environ) in _CAPTURING)
+    return TelemetryExports(traces, metrics, _capture(environ) in _CAPTURING)
 
 
 def unsupported_capture(environ: Mapping[str, str]) -> str | None:

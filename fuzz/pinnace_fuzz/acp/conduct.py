@@ -70,7 +70,7 @@ class Options:
     log: Callable[[str], None] = field(default=lambda text: None)
 
 
-class Found(NamedTuple):
+class AcpAgentDescription(NamedTuple):
     """What the agent has said of itself."""
 
     name: str
@@ -97,7 +97,7 @@ def chosen(options: Options) -> list[AcpScenario]:
 
 
 @contextmanager
-def opened(options: Options) -> Generator[tuple[AcpKit, Found]]:
+def opened(options: Options) -> Generator[tuple[AcpKit, AcpAgentDescription]]:
     """Prepare the run of an agent: temporary folder, load meter, what it offers.
 
     Raises:
@@ -114,7 +114,7 @@ def opened(options: Options) -> Generator[tuple[AcpKit, Found]]:
         yield kit._replace(capabilities=found.capabilities, binds_ours=kit.binds_ours or found.name == OURS), found
 
 
-def _probe(kit: AcpKit) -> Found:
+def _probe(kit: AcpKit) -> AcpAgentDescription:
     prepared = kit.adapter.prepare(kit.command, kit.root / "probe", "http://127.0.0.1:9", LaunchOptions(session="new"))
     work = prepared.folders["work"]
     with AcpAgent(
@@ -144,7 +144,9 @@ def _probe(kit: AcpKit) -> Found:
         **dict.fromkeys(("files", "forms", "pinnace"), info.get("name") == OURS),
     }
     name = str(info.get("name") or Path(kit.command[-1]).name)
-    return Found(name, str(info.get("version") or ""), frozenset(each for each, is_there in has.items() if is_there))
+    return AcpAgentDescription(
+        name, str(info.get("version") or ""), frozenset(each for each, is_there in has.items() if is_there)
+    )
 
 
 def reason_not_to_run(scenario: AcpScenario, kit: AcpKit) -> str:

@@ -14,6 +14,7 @@ from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
 from pinnace_fuzz.acp.reading import (
     FOLDERS,
     AcpScenario,
+    AnswersShown,
     Before,
     Disk,
     End,
@@ -32,7 +33,6 @@ from pinnace_fuzz.acp.reading import (
     Restart,
     Same,
     Send,
-    Shown,
     Step,
     Update,
 )
@@ -262,7 +262,7 @@ class _Player:
                 self._check(step)
 
     def _check(
-        self, step: Response | Update | Never | Before | Shown | Order | Reached | Model | Keep | Same | Disk
+        self, step: Response | Update | Never | Before | AnswersShown | Order | Reached | Model | Keep | Same | Disk
     ) -> None:
         match step:
             case Response():
@@ -273,7 +273,7 @@ class _Player:
                 self._never(self._holes.filled(like), rules)
             case Before():
                 self._before(step)
-            case Shown(texts, is_joined):
+            case AnswersShown(texts, is_joined):
                 self._shown(texts, is_joined=is_joined)
             case Order(names, rules):
                 self._order(names, rules)

@@ -105,7 +105,7 @@ class Before(NamedTuple):
     rules: tuple[str, ...] = ()
 
 
-class Shown(NamedTuple):
+class AnswersShown(NamedTuple):
     """The answers since the last mark have this text, or are messages of these texts where messages have ids."""
 
     texts: tuple[str, ...]
@@ -190,7 +190,7 @@ Step: TypeAlias = (
     | Update
     | Never
     | Before
-    | Shown
+    | AnswersShown
     | Order
     | Mark
     | Reached
@@ -474,8 +474,8 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "update": lambda value, path: Update({"method": "session/update", "params": {"update": value}}),
     "never": _never,
     "before": _before,
-    "shown": lambda value, path: Shown((_text(value, path),), is_joined=True),
-    "messages": lambda value, path: Shown(texts(value, path), is_joined=False),
+    "shown": lambda value, path: AnswersShown((_text(value, path),), is_joined=True),
+    "messages": lambda value, path: AnswersShown(texts(value, path), is_joined=False),
     "order": _order,
     "mark": lambda value, path: Mark(),
     "reached": lambda value, path: Reached(_text(value, path)),

@@ -7,7 +7,7 @@ expectations. The comparisons are the specification's: I-LLM-1, I-PER-1, I-ABT-2
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.play import Played
 from pinnace_fuzz.judge.results import Finding, ProcessLog
 from pinnace_fuzz.judge.scenarios.classes import message_text
@@ -28,7 +28,7 @@ class CrossCheck(NamedTuple):
     armed: Mapping[str, int]
 
 
-def cross_check(played: Played, logs: Sequence[ProcessLog], kit: Kit) -> CrossCheck:
+def cross_check(played: Played, logs: Sequence[ProcessLog], kit: AgentUnderTest) -> CrossCheck:
     """Judge a case beyond its traces."""
     findings: list[Finding] = []
     armed = {"I-LLM-1": 0, "I-PER-1": 0, "I-ABT-2": 0}

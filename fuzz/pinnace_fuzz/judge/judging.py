@@ -14,7 +14,7 @@ from pinnace_fuzz.harness.model_server.short_form import read_response
 from pinnace_fuzz.judge.crosschecks import cross_check
 from pinnace_fuzz.judge.observing import observe
 from pinnace_fuzz.judge.playing.body import ProcessTrace
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import Load
 from pinnace_fuzz.judge.playing.play import Played
 from pinnace_fuzz.judge.playing.recording import Seen, seen
@@ -32,7 +32,7 @@ EXIT_S = 5.0
 EXCESS_RULES = ("R-FRM-03",)
 
 
-def judge(played: Played, kit: Kit, kind: str = "scenario") -> CaseResult:
+def judge(played: Played, kit: AgentUnderTest, kind: str = "scenario") -> CaseResult:
     """Judge one case."""
     scenario = played.scenario
     logs = tuple(
@@ -97,7 +97,7 @@ def origin(rule: str) -> str:
     return str(cast("Mapping[str, str]", _rules().get(rule, {})).get("origin", "seed"))
 
 
-def _level(scenario: Scenario, kit: Kit) -> Level:
+def _level(scenario: Scenario, kit: AgentUnderTest) -> Level:
     """Rules that only this project has set bind only agents that follow it.
 
     What a scenario expects rests on all of its rules together: one that does not bind is enough.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pinnace_fuzz.judge.playing.body import ProcessTrace
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.results import Finding, ProcessLog
 from pinnace_spec.observers import Checks, judge
 
@@ -11,7 +11,13 @@ SETTLE_S = 30.0
 
 
 def observe(
-    log: ProcessLog, trace: ProcessTrace, kit: Kit, process: int, *, is_overloaded: bool, has_extensions: bool
+    log: ProcessLog,
+    trace: ProcessTrace,
+    kit: AgentUnderTest,
+    process: int,
+    *,
+    is_overloaded: bool,
+    has_extensions: bool,
 ) -> tuple[list[Finding], Mapping[str, int]]:
     """Judge one process; return findings, and how often each invariant was armed."""
     checks = Checks(

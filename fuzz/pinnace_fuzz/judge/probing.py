@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.play import Played, play
 from pinnace_fuzz.judge.running import folder
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
@@ -42,7 +42,7 @@ class NotStarted(Exception):
     """The agent does not start, or does not speak the protocol. The text contains its output."""
 
 
-class Found(NamedTuple):
+class ProbeFindings(NamedTuple):
     """What probing has shown."""
 
     generation: GenerationName
@@ -59,7 +59,7 @@ class Found(NamedTuple):
     """It has carried out a command at least, of those that every generation has."""
 
 
-def probe(kit: Kit) -> Found:
+def probe(kit: AgentUnderTest) -> ProbeFindings:
     """Ask an agent what it is.
 
     Raises:
@@ -80,7 +80,7 @@ def probe(kit: Kit) -> Found:
         for at, command in enumerate(COMMANDS)
         if _is_known(responses.get(f"probe-{at}"), str(command["type"]), refusal)
     )
-    return Found(
+    return ProbeFindings(
         _best(known, records, hello),
         hello.get("name") == "pinnace",
         hello,

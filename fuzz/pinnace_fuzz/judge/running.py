@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from pinnace_fuzz.judge.judging import judge
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.play import play
 from pinnace_fuzz.judge.results import BAD, CaseResult, Finding
 from pinnace_fuzz.judge.scenarios.applicability import concerns
@@ -34,7 +34,7 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def folder(kit: Kit) -> Generator[Path]:
+def folder(kit: AgentUnderTest) -> Generator[Path]:
     """Make a folder for one case, gone behind it."""
     with _lock:
         path = kit.root / f"case-{next(_numbers)}"
@@ -45,13 +45,13 @@ def folder(kit: Kit) -> Generator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def run_once(scenario: Scenario, kit: Kit, kind: str = "scenario") -> CaseResult:
+def run_once(scenario: Scenario, kit: AgentUnderTest, kind: str = "scenario") -> CaseResult:
     """Play and judge a scenario once, in a process of its own."""
     with folder(kit) as root:
         return judge(play(kit, scenario, root), kit, kind)
 
 
-def run(scenario: Scenario, kit: Kit, confirmations: int = CONFIRMATIONS) -> CaseResult:
+def run(scenario: Scenario, kit: AgentUnderTest, confirmations: int = CONFIRMATIONS) -> CaseResult:
     """Play and judge a scenario; a failure is played again, with longer timeouts.
 
     Returns:
@@ -65,7 +65,9 @@ def run(scenario: Scenario, kit: Kit, confirmations: int = CONFIRMATIONS) -> Cas
     return confirmed(first, _patient(kit), confirmations)
 
 
-def confirmed(first: CaseResult, kit: Kit, times: int, is_late: Callable[[], bool] = lambda: False) -> CaseResult:
+def confirmed(
+    first: CaseResult, kit: AgentUnderTest, times: int, is_late: Callable[[], bool] = lambda: False
+) -> CaseResult:
     """Play a failing case again in fresh processes (`confirmed_result`); without time for it nothing is reported."""
     again: list[CaseResult] = []
     while len(again) < times and (not again or _is_same(first, again[-1])):
@@ -116,7 +118,7 @@ def not_run(scenario: Scenario, why: str) -> CaseResult:
     return CaseResult(scenario, "scenario", "NOT-RUN", "none", "", (), (), {}, (), 0.0, why=why)
 
 
-def reason_not_to_run(scenario: Scenario, kit: Kit) -> str:
+def reason_not_to_run(scenario: Scenario, kit: AgentUnderTest) -> str:
     """Say why a scenario is not for this agent; empty if it is."""
     if missing := scenario.needs - kit.capabilities:
         return f"needs {', '.join(sorted(missing))}"
@@ -127,7 +129,7 @@ def reason_not_to_run(scenario: Scenario, kit: Kit) -> str:
 
 def run_all(
     scenarios: Sequence[Scenario],
-    kit: Kit,
+    kit: AgentUnderTest,
     *,
     jobs: int = 1,
     report: Callable[[CaseResult], None] = lambda result: None,
@@ -181,7 +183,7 @@ def run_all(
     return [results[number] for number in sorted(results)]
 
 
-def _first(scenario: Scenario, kit: Kit) -> CaseResult:
+def _first(scenario: Scenario, kit: AgentUnderTest) -> CaseResult:
     """Play a scenario; confirm its failure at once, unless it was a timeout."""
     if why := reason_not_to_run(scenario, kit):
         return not_run(scenario, why)
@@ -193,7 +195,7 @@ def _first(scenario: Scenario, kit: Kit) -> CaseResult:
     return confirmed(first, _patient(kit), CONFIRMATIONS)
 
 
-def _again(first: CaseResult, kit: Kit, is_late: Callable[[], bool]) -> CaseResult:
+def _again(first: CaseResult, kit: AgentUnderTest, is_late: Callable[[], bool]) -> CaseResult:
     return confirmed(first, _patient(kit), CONFIRMATIONS, is_late)
 
 
@@ -205,7 +207,7 @@ def _is_unconfirmed(result: CaseResult) -> bool:
     return result.verdict in BAD and result.reproduced[1] == 0
 
 
-def _patient(kit: Kit) -> Kit:
+def _patient(kit: AgentUnderTest) -> AgentUnderTest:
     return kit._replace(patience=kit.patience * 1.5)
 
 

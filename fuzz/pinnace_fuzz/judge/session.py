@@ -21,9 +21,9 @@ from pinnace_fuzz.judge import store
 from pinnace_fuzz.judge.adapter import Adapter, AdapterError
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import Load, LoadMeter
-from pinnace_fuzz.judge.probing import Found, NotStarted, probe
+from pinnace_fuzz.judge.probing import NotStarted, ProbeFindings, probe
 from pinnace_fuzz.judge.reports.json_report import Run
 from pinnace_fuzz.judge.results import BAD, HARNESS_EXIT, JUDGED, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.running import reason_not_to_run, run_all, run_once
@@ -85,7 +85,7 @@ def resolve(command: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def opened(options: Options) -> Generator[tuple[Kit, Found]]:
+def opened(options: Options) -> Generator[tuple[AgentUnderTest, ProbeFindings]]:
     """Prepare the run of an agent: temporary folder, load meter, result of probing.
 
     Raises:
@@ -98,7 +98,7 @@ def opened(options: Options) -> Generator[tuple[Kit, Found]]:
         options.adapter.begun(command, Path(root)) as adapter,
     ):
         asked: GenerationName = "seed" if options.profile == "auto" else options.profile  # type: ignore[assignment]
-        kit = Kit(
+        kit = AgentUnderTest(
             command,
             adapter,
             options.adapter.capabilities,
@@ -210,13 +210,13 @@ def conduct(options: Options) -> Run:
         )
 
 
-def _store(case: CaseResult, options: Options, kit: Kit, stored: dict[str, str]) -> None:
+def _store(case: CaseResult, options: Options, kit: AgentUnderTest, stored: dict[str, str]) -> None:
     finding = next((each for each in case.findings if each.level == "violation"), None)
     if finding is not None and case.logs:
         stored[case.scenario.id] = str(store.save(case, finding, options.out, kit.generation))
 
 
-def _agent(kit: Kit, found: Found) -> dict[str, Any]:
+def _agent(kit: AgentUnderTest, found: ProbeFindings) -> dict[str, Any]:
     return {
         "name": str(found.hello.get("name") or Path(list(kit.command)[-1]).name),
         "version": found.version,
@@ -343,7 +343,7 @@ def _succeeds(case: CaseResult) -> bool:
     )
 
 
-def not_run_reasons(scenarios: Sequence[Scenario], kit: Kit) -> Iterator[tuple[Scenario, str]]:
+def not_run_reasons(scenarios: Sequence[Scenario], kit: AgentUnderTest) -> Iterator[tuple[Scenario, str]]:
     """Say of each scenario whether it would be run."""
     return ((each, reason_not_to_run(each, kit)) for each in scenarios)
 

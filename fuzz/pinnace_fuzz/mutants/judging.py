@@ -16,7 +16,7 @@ from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.campaigns.campaign_run import CampaignRun
 from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS
 from pinnace_fuzz.judge.coverage import Coverage
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.results import BAD, CaseResult
 from pinnace_fuzz.judge.running import CONFIRMATIONS, run
 from pinnace_fuzz.judge.scenarios.files import load
@@ -49,13 +49,13 @@ def command_of(root: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def bench(copy: Copy) -> Generator[Kit]:
+def bench(copy: Copy) -> Generator[AgentUnderTest]:
     """Get ready to judge the program of a copy, which is asked once what it is: sound."""
     with opened(Options(command=command_of(copy.root), adapter=PiAdapter(), profile="pi")) as (kit, _):
         yield kit
 
 
-def judge(kit: Kit, copy: Copy, mutant: AgentMutant, *, confirmations: int = CONFIRMATIONS) -> Judgement:
+def judge(kit: AgentUnderTest, copy: Copy, mutant: AgentMutant, *, confirmations: int = CONFIRMATIONS) -> Judgement:
     """Put a fault in, let the judge look where the catalogue says, take the fault out again."""
     assert mutant.judged is not None
     begun_s = time.monotonic()
@@ -73,7 +73,7 @@ def judge(kit: Kit, copy: Copy, mutant: AgentMutant, *, confirmations: int = CON
     )
 
 
-def sound_verdicts(kit: Kit, places: Collection[str]) -> Iterator[tuple[str, str]]:
+def sound_verdicts(kit: AgentUnderTest, places: Collection[str]) -> Iterator[tuple[str, str]]:
     """Say what the judge says of scenarios without any fault: or it would find anything."""
     for scenario in load():
         if scenario.id in places:
@@ -90,14 +90,14 @@ def _named(results: Sequence[CaseResult]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _results(kit: Kit, judged: Judged, confirmations: int) -> Sequence[CaseResult]:
+def _results(kit: AgentUnderTest, judged: Judged, confirmations: int) -> Sequence[CaseResult]:
     if judged.by in CAMPAIGNS:
         return _found_by_campaigns(kit, judged)
     scenario = next(each for each in load() if each.id == judged.by)
     return [run(scenario, kit, confirmations)]
 
 
-def _found_by_campaigns(kit: Kit, judged: Judged) -> Sequence[CaseResult]:
+def _found_by_campaigns(kit: AgentUnderTest, judged: Judged) -> Sequence[CaseResult]:
     """Let a campaign run until it has named the fault."""
     run = CampaignRun(kit, Coverage(), time.monotonic() + CAMPAIGN_S, SEED)
     with run.pool() as pool:

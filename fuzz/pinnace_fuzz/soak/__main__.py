@@ -21,7 +21,7 @@ from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.driver import Agent
 from pinnace_fuzz.harness.extras import judge_packages
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
-from pinnace_fuzz.soak.samples import Place, Sample, take
+from pinnace_fuzz.soak.samples import ProcessPlace, Sample, take
 from pinnace_fuzz.soak.traffic import ForgettingJournal, Traffic
 from pinnace_fuzz.soak.verdict import WEEK_PROMPTS, Row, judge, page
 from pinnace_spec.profiles.profiles import DEFAULT_PROFILE
@@ -50,7 +50,9 @@ def soak(
         argv = [*command, *home.arguments, "--protocol", protocol]
         with Agent(argv, cwd=home.work, env=home.env, journal=journal) as agent:
             traffic = Traffic(agent, journal, llm)
-            samples = _samples(agent, journal, traffic, Place(agent.process.pid, home.temp, home.sessions), seconds)
+            samples = _samples(
+                agent, journal, traffic, ProcessPlace(agent.process.pid, home.temp, home.sessions), seconds
+            )
             agent.close_stdin()
             assert agent.wait_exit(_EXIT_S) == 0, journal.tail()
             assert agent.process.left_behind(_EXIT_S) == []
@@ -58,7 +60,7 @@ def soak(
 
 
 def _samples(
-    agent: Agent, journal: ForgettingJournal, traffic: Traffic, place: Place, seconds: float | None
+    agent: Agent, journal: ForgettingJournal, traffic: Traffic, place: ProcessPlace, seconds: float | None
 ) -> list[Sample]:
     began_s = logged_s = time.monotonic()
     samples: list[Sample] = []

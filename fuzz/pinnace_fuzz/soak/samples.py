@@ -37,7 +37,7 @@ class Sample(NamedTuple):
     """Leases and copies beside the sessions."""
 
 
-class Place(NamedTuple):
+class ProcessPlace(NamedTuple):
     """Where the process lives."""
 
     process_id: int
@@ -45,7 +45,7 @@ class Place(NamedTuple):
     sessions: Path
 
 
-def take(place: Place, *, time_s: float, prompts: int, children: int, stderr_bytes: int) -> Sample:
+def take(place: ProcessPlace, *, time_s: float, prompts: int, children: int, stderr_bytes: int) -> Sample:
     """Look at the process now."""
     folder = PROC / str(place.process_id)
     memory = _fields((folder / "smaps_rollup").read_text())

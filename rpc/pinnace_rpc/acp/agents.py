@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
-from pinnace_rpc.acp.translation.options import Wanted
-from pinnace_rpc.host.agents.ports import AgentPipes, AgentProcess, AgentStart
+from pinnace_rpc.acp.translation.options import EditorOptions
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentPipes, AgentProcess
 
 if TYPE_CHECKING:  # loaded with the first and the second session
     from pinnace_rpc.cli.options import Options
@@ -29,7 +29,7 @@ _OFFLINE: Final = "offline"
 _SERVERS_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 
 
-class Opened(NamedTuple):
+class OpenedAgent(NamedTuple):
     """The agent of a session."""
 
     pipes: AgentPipes
@@ -68,10 +68,10 @@ class Agents:
         self._forks: ZygoteStarter | None = None
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> EditorOptions:
         """What of the command line an agent that runs already can take over."""
         given = self._options
-        return Wanted(given.provider, given.model, given.thinking, given.tool_approval, given.directories)
+        return EditorOptions(given.provider, given.model, given.thinking, given.tool_approval, given.directories)
 
     def has_model(self) -> bool:
         """Return whether an agent surely finds a model that can be used. Reads the user's models and keys."""
@@ -89,7 +89,7 @@ class Agents:
 
     async def agent_of(
         self, cwd: str, session: str | None, flags: Sequence[str] = (), servers: str | None = None
-    ) -> Opened:
+    ) -> OpenedAgent:
         """Return the agent of a session in a folder: the one that has it already, or a new one.
 
         Args:
@@ -111,10 +111,10 @@ class Agents:
             else:
                 accepted = agent.accepted
                 if session is None or accepted is None:
-                    return Opened(agent, agent.leave)
-                return Opened(agent, agent.leave, accepted.agent, accepted.other_options)
+                    return OpenedAgent(agent, agent.leave)
+                return OpenedAgent(agent, agent.leave, accepted.agent, accepted.other_options)
         words = (*flags, *(() if session is None else ("--session", session)))
-        return Opened(await self.start(cwd, *words, servers=servers))
+        return OpenedAgent(await self.start(cwd, *words, servers=servers))
 
     async def remove(self, session_id: str) -> None:
         """Have the host forget the agents of a session that is to be deleted.
@@ -168,8 +168,8 @@ class Agents:
             self._fresh = FreshStarter(self._nursery)
         return self._fresh
 
-    def _start(self, cwd: str, *words: str, servers: str | None = None) -> AgentStart:
+    def _start(self, cwd: str, *words: str, servers: str | None = None) -> AgentLaunch:
         # In mode rpc, with records as small as they can be: the last value of an option counts.
         arguments = (*self._words, *words, "--mode", "rpc", "--protocol", "1.5")
         environment = os.environ if servers is None else {**os.environ, _SERVERS_VARIABLE: servers}
-        return AgentStart(arguments, cwd, environment, self._umask)
+        return AgentLaunch(arguments, cwd, environment, self._umask)

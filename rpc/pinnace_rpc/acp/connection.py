@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 import trio
 
 from pinnace_agent.core.json_access import as_object
-from pinnace_rpc.acp.agents import Agents, Opened
+from pinnace_rpc.acp.agents import Agents, OpenedAgent
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import Core, CoreEnded
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
@@ -248,7 +248,7 @@ class Connection:
     async def _authenticate(self, params: Params) -> dict[str, object]:
         if params.text("methodId") != "api-key":
             raise params.invalid("methodId", 'must be "api-key"; "login" is for a terminal')
-        core = self._attended(Opened(await self._agents.start_passing("/", "--no-session")))
+        core = self._attended(OpenedAgent(await self._agents.start_passing("/", "--no-session")))
         try:
             answer = await core.ask("get_available_models")
         finally:
@@ -361,7 +361,7 @@ class Connection:
             await session.use_servers(servers)
         return session
 
-    def _attended(self, agent: Opened) -> Core:
+    def _attended(self, agent: OpenedAgent) -> Core:
         core = Core(agent.pipes, self._outbox.room, agent.leave)
         self._cores.add(core)
         self._nursery.start_soon(self._run, core)

@@ -18,7 +18,7 @@ import trio
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.attach.asking import NoAnswer, answers
 from pinnace_rpc.attach.finding import NoHost, agent_folder, connect
-from pinnace_rpc.host.agents.ports import AgentStart, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError
 from pinnace_rpc.host.locations import LocationError, journals_folder, running_host
 from pinnace_rpc.host.protocol import (
     PROTOCOL_VERSIONS,
@@ -161,7 +161,7 @@ class HostedAgent:
             self._ended.set()
 
 
-async def attach(start: AgentStart, session: str | None, release: str) -> HostedAgent:
+async def attach(start: AgentLaunch, session: str | None, release: str) -> HostedAgent:
     """Return a connection to the agent that has a session, or to a new one.
 
     An agent that runs with other options is taken as it is; `accepted` names the options.

@@ -23,7 +23,7 @@ from pinnace_rpc.acp.dialogs import DIALOGS, Dialogs
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
-from pinnace_rpc.acp.translation.options import Settings, Wanted, mode_change
+from pinnace_rpc.acp.translation.options import EditorOptions, Settings, mode_change
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
@@ -146,7 +146,7 @@ class Session:
         with trio.move_on_after(_SERVERS_S):
             await self._servers.settled()
 
-    async def adopt(self, agent: str, wanted: Wanted, others: Sequence[str], directories: Sequence[str]) -> None:
+    async def adopt(self, agent: str, wanted: EditorOptions, others: Sequence[str], directories: Sequence[str]) -> None:
         """Have an agent that has run before do what the client wants now, as far as it can; report what it can't.
 
         Args:
@@ -189,7 +189,7 @@ class Session:
         _log.warning("%s", text)
         self.notify("warning", text)
 
-    async def use_folders(self, wanted: Wanted, directories: Sequence[str]) -> None:
+    async def use_folders(self, wanted: EditorOptions, directories: Sequence[str]) -> None:
         """Use the additional folders of another request for this session, in place of those of the former one.
 
         Raises:
@@ -198,7 +198,7 @@ class Session:
         """
         _data(await self._use_folders(wanted, directories))
 
-    async def _use_folders(self, wanted: Wanted, directories: Sequence[str]) -> Record:
+    async def _use_folders(self, wanted: EditorOptions, directories: Sequence[str]) -> Record:
         folders = [os.path.join(self.cwd, each) for each in (*wanted.directories, *directories)]
         return await self.core.ask("hello", directories=folders)
 

@@ -14,7 +14,7 @@ import trio
 
 from pinnace_agent.config.configuration import load_configuration
 from pinnace_agent.config.models.models import ModelRegistry, ProviderCode
-from pinnace_agent.extensions.loading.discovery import Wanted, discover, resolve_named
+from pinnace_agent.extensions.loading.discovery import ExtensionSources, discover, resolve_named
 from pinnace_agent.extensions.loading.folders import LoadFailure
 from pinnace_agent.extensions.loading.loading import Loader
 from pinnace_agent.extensions.registration.flags import flags_of
@@ -63,7 +63,7 @@ def preview(
     """
     cwd = Path.cwd()
     configuration = load_configuration(os.environ, cwd, approved=approved)
-    wanted = Wanted(
+    wanted = ExtensionSources(
         env=os.environ,
         cwd=str(cwd),
         settings=in_load_order(configuration.settings.resources),

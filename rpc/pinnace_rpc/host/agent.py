@@ -22,7 +22,7 @@ import trio
 from pinnace_rpc.cli.table import OPTIONS
 from pinnace_rpc.host import routing
 from pinnace_rpc.host.agents.lifecycle import Life
-from pinnace_rpc.host.agents.ports import AgentObserver, AgentProcess, AgentStart, EpochReason, OnCrash
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, AgentProcess, EpochReason, OnCrash
 from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
 from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
@@ -272,7 +272,7 @@ class Agent:
         return self._supervisor.error
 
     @property
-    def start(self) -> AgentStart | None:
+    def start(self) -> AgentLaunch | None:
         """What it was started with; None: only a client can start it."""
         return self._supervisor.start
 
@@ -281,7 +281,7 @@ class Agent:
         """The id of the process."""
         return None if self._process is None else self._process.pid
 
-    def attach(self, start: AgentStart) -> None:
+    def attach(self, start: AgentLaunch) -> None:
         """Count a client; the agent is started with `start` unless it has a process."""
         self._supervisor.attach(start)
 
@@ -342,7 +342,7 @@ class Agent:
         """Whether the process was asked for something that waits for its extensions, and has not answered."""
         return self._probe is not None and not self._has_started
 
-    def prepare(self, start: AgentStart, reason: EpochReason) -> AgentStart:
+    def prepare(self, start: AgentLaunch, reason: EpochReason) -> AgentLaunch:
         """Return what the next process is started with: it continues the session.
 
         What is queued is continued by an option of the process, so that it is decided before the first command is

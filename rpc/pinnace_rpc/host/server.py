@@ -27,7 +27,7 @@ import trio.lowlevel
 
 from pinnace_rpc.host import locations
 from pinnace_rpc.host.agent import Agent, Details, other_options, resumed
-from pinnace_rpc.host.agents.ports import AgentObserver, AgentStart, OnCrash
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
 from pinnace_rpc.host.connection import READ_BYTES, AttachedConnection
@@ -457,7 +457,7 @@ class Host:
             name = secrets.token_hex(4)
         return name
 
-    def _start_for(self, agent: Agent, request: Attach) -> AgentStart:
+    def _start_for(self, agent: Agent, request: Attach) -> AgentLaunch:
         """Return what a client starts or wakes an agent with."""
         running = sum(each.pid is not None for each in self._agents.values())
         if running >= self._settings.max_agents:
@@ -472,7 +472,7 @@ class Host:
             cwd = agent.details.cwd
         elif request.session is not None:
             arguments = (*arguments, "--session", request.session)
-        return AgentStart(arguments, cwd, request.environment, request.umask)
+        return AgentLaunch(arguments, cwd, request.environment, request.umask)
 
     def _remove(self, agent: Agent) -> None:
         agent.journal.close()

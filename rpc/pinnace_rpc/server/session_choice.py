@@ -14,7 +14,7 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder, choose_folder, sessions_root
 from pinnace_agent.session.identity import NotOne
-from pinnace_agent.session.library import LEASE_WAIT_S, Library, Opened
+from pinnace_agent.session.library import LEASE_WAIT_S, Library, OpenedSession
 from pinnace_agent.session.opening import check_path, resolve
 from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_waiting
 from pinnace_rpc.cli.options import Options, StartupError
@@ -135,7 +135,7 @@ class SessionChoice:
             lease = None
         return self._noticed(self.library.open(path, self._cwd, lease))
 
-    def _noticed(self, opened: Opened) -> Session:
+    def _noticed(self, opened: OpenedSession) -> Session:
         self.notices = opened.notices
         return opened.session
 

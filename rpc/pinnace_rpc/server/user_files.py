@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # loaded with the first extension, and not with a reload
     from pinnace_agent.extensions.loading.loading import Inline
     from pinnace_agent.extensions.ports.host_view import Mode
     from pinnace_agent.mcp.definitions import OfferedTool
-    from pinnace_agent.mcp.extension import Given
+    from pinnace_agent.mcp.extension import McpProcessFacts
 
 _MODES: Final[Mapping[str, "Mode"]] = {"rpc": "rpc", "json": "json", "text": "print"}
 
@@ -158,12 +158,12 @@ class UserFiles:
 
         await Servers(self._given_servers(), pi).begin(ctx)
 
-    def _given_servers(self) -> "Given":
+    def _given_servers(self) -> "McpProcessFacts":
         from pinnace_agent.mcp.configuration import read_settings
-        from pinnace_agent.mcp.extension import Given
+        from pinnace_agent.mcp.extension import McpProcessFacts
         from pinnace_rpc.cli.release import program_version
 
-        return Given(
+        return McpProcessFacts(
             os.environ,
             lambda: shell_environment(os.environ, self.configuration.hidden_variables),
             program_version(),

@@ -9,7 +9,7 @@ import pytest
 
 from pinnace_agent.config.settings import ResourceSettings
 from pinnace_agent.extensions.loading import discovery as packages
-from pinnace_agent.extensions.loading.discovery import Candidate, Discovered, Wanted, discover, resolve_named
+from pinnace_agent.extensions.loading.discovery import Candidate, Discovered, ExtensionSources, discover, resolve_named
 from pinnace_agent.extensions.loading.precedence import conflicts, keep_needed, tools_of
 from pinnace_agent.extensions.loading.source_files import SourceRefused, check_files, fingerprint
 from pinnace_agent.extensions.registration.registrations import (
@@ -56,7 +56,7 @@ class Home:
         ]
         env = {"HOME": str(self.root / "home")}
         names = resolve_named(named, str(self.cwd), env)
-        return discover(Wanted(env, str(self.cwd), settings, is_trusted, names, is_discovering, builtins))
+        return discover(ExtensionSources(env, str(self.cwd), settings, is_trusted, names, is_discovering, builtins))
 
     def names(self, found: Discovered) -> list[str]:
         return [os.path.relpath(each.entry, self.root) for each in found.candidates]

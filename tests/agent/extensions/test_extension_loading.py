@@ -12,7 +12,7 @@ import trio
 from tests.call_count import CallCount
 
 from pinnace_agent.extensions.api.api import ExtensionAPI
-from pinnace_agent.extensions.loading.discovery import Candidate, Wanted, discover, resolve_named
+from pinnace_agent.extensions.loading.discovery import Candidate, ExtensionSources, discover, resolve_named
 from pinnace_agent.extensions.loading.loading import Inline, Loader, LoadReport
 from pinnace_agent.extensions.loading.modules import PREFIX
 from pinnace_agent.extensions.loading.watch import LoadLimits
@@ -40,7 +40,7 @@ class Bench:
 
     def candidates(self, *names: str) -> list[Candidate]:
         env = {"HOME": str(self.root)}
-        found = discover(Wanted(env, str(self.root), named=resolve_named(names, str(self.root), env)))
+        found = discover(ExtensionSources(env, str(self.root), named=resolve_named(names, str(self.root), env)))
         assert [] == found.failures
         return found.candidates
 

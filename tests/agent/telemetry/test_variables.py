@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace_agent.telemetry.variables import CAPTURE, Wanted, wanted
+from pinnace_agent.telemetry.variables import CAPTURE, TelemetryExports, wanted
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 URL = "http://127.0.0.1:4318"
@@ -21,7 +21,7 @@ URL = "http://127.0.0.1:4318"
     ],
 )
 def test_an_export_is_asked_for(variables: dict[str, str], traces: tuple[str, ...], metrics: tuple[str, ...]) -> None:
-    assert Wanted(traces, metrics, has_content=False) == wanted(variables)
+    assert TelemetryExports(traces, metrics, has_content=False) == wanted(variables)
 
 
 @pytest.mark.parametrize(

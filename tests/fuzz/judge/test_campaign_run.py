@@ -18,7 +18,7 @@ from pinnace_fuzz.judge.campaigns.interleavings import orders
 from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS, run_campaigns
 from pinnace_fuzz.judge.campaigns.sequences import weights
 from pinnace_fuzz.judge.coverage import Coverage
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.results import CaseResult, Finding
 from pinnace_fuzz.judge.running import confirmed_result, not_run, signature_of
@@ -32,17 +32,19 @@ CLIENT = [STATE, {"bytes": "[]\n"}, {"bytes": "null\n"}, STATE, "answered"]
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Iterator[Kit]:
+def kit(tmp_path: Path) -> Iterator[AgentUnderTest]:
     with LoadMeter() as meter:
         adapter = NoAdapter()
-        yield Kit((sys.executable, str(TINY)), adapter, adapter.capabilities, generation("seed"), tmp_path, meter)
+        yield AgentUnderTest(
+            (sys.executable, str(TINY)), adapter, adapter.capabilities, generation("seed"), tmp_path, meter
+        )
 
 
-def run_for(kit: Kit, fault: str) -> CampaignRun:
+def run_for(kit: AgentUnderTest, fault: str) -> CampaignRun:
     return CampaignRun(kit._replace(command=(*kit.command, fault)), Coverage(), time.monotonic() + 120, seed=1)
 
 
-def test_what_breaks_an_invariant_is_made_small_and_confirmed(kit: Kit) -> None:
+def test_what_breaks_an_invariant_is_made_small_and_confirmed(kit: AgentUnderTest) -> None:
     run = run_for(kit, "dies-of-null")
     with run.pool() as pool:
         run.try_case(pool, case("framing", CLIENT), "framing")
@@ -76,7 +78,7 @@ def test_a_catch_whose_text_holds_half_a_pair_has_a_name() -> None:
         assert signature(Finding(source, ("R-RSP-01",), "answers \ud800 and nobody", steps=()), ())
 
 
-def test_a_campaign_that_fails_takes_nothing_with_it(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_campaign_that_fails_takes_nothing_with_it(kit: AgentUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
 
@@ -118,7 +120,7 @@ def test_the_nasty_cases_come_first() -> None:
     assert ["new_session", "prompt"] == [each["type"] for each in orders_first[2].source["client"][0]["send"]]
 
 
-def test_a_process_that_behaves_plays_many_cases(kit: Kit) -> None:
+def test_a_process_that_behaves_plays_many_cases(kit: AgentUnderTest) -> None:
     run = run_for(kit, "")
     with run.pool() as pool:
         glances = [run.glance(pool, case("framing", [STATE, "answered"]), "framing") for _ in range(3)]
@@ -127,7 +129,7 @@ def test_a_process_that_behaves_plays_many_cases(kit: Kit) -> None:
     assert [(), (), ()] == [glance.findings for glance in glances]
 
 
-def test_nothing_is_said_of_an_agent_without_fault(kit: Kit) -> None:
+def test_nothing_is_said_of_an_agent_without_fault(kit: AgentUnderTest) -> None:
     run = run_for(kit, "")
     with run.pool() as pool:
         for each in [*byte_cases()][:12]:

@@ -20,7 +20,7 @@ from pinnace_fuzz.judge.campaigns.sequences import sequences
 from pinnace_fuzz.judge.cli import main
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.fleet.examples import ExamplesError, examples_of, open_examples
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.playing.pool import Glance, Pool
 from pinnace_fuzz.judge.results import Finding
@@ -40,7 +40,7 @@ def _no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 class Worker(CampaignRun):
     """A run whose agent breaks an invariant when it is asked to abort in a script with a compaction."""
 
-    def __init__(self, kit: Kit, database: ExampleDatabase | None, most: int, known: str = "") -> None:
+    def __init__(self, kit: AgentUnderTest, database: ExampleDatabase | None, most: int, known: str = "") -> None:
         super().__init__(kit, Coverage(), time.monotonic() + TIMEOUT_S, seed=1, database=database)
         self.most = most
         self.played: list[bool] = []
@@ -66,10 +66,10 @@ class Worker(CampaignRun):
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Iterator[Kit]:
+def kit(tmp_path: Path) -> Iterator[AgentUnderTest]:
     with LoadMeter() as meter:
         capabilities = frozenset({"llm", "tools", "bash", "sessions"})
-        yield Kit(("agent",), NoAdapter(), capabilities, generation("1.5"), tmp_path, meter)
+        yield AgentUnderTest(("agent",), NoAdapter(), capabilities, generation("1.5"), tmp_path, meter)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def redis() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def know_each_other(kit: Kit, first: ExampleDatabase, second: ExampleDatabase) -> None:
+def know_each_other(kit: AgentUnderTest, first: ExampleDatabase, second: ExampleDatabase) -> None:
     finder = Worker(kit, examples_of("agent", first), most=5_000)
     finder.work(1)
     other = Worker(kit, examples_of("agent", second), most=5_000)
@@ -108,16 +108,18 @@ def know_each_other(kit: Kit, first: ExampleDatabase, second: ExampleDatabase) -
 
 
 @pytest.mark.peer
-def test_an_example_that_one_worker_has_found_is_known_to_another_by_redis(kit: Kit, redis: str) -> None:
+def test_an_example_that_one_worker_has_found_is_known_to_another_by_redis(kit: AgentUnderTest, redis: str) -> None:
     know_each_other(kit, open_examples([redis]), open_examples([redis]))
 
 
-def test_an_example_is_known_by_a_folder_that_the_second_one_does_not_write(kit: Kit, tmp_path: Path) -> None:
+def test_an_example_is_known_by_a_folder_that_the_second_one_does_not_write(
+    kit: AgentUnderTest, tmp_path: Path
+) -> None:
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     know_each_other(kit, open_examples([first]), open_examples([f"readonly:{first}", second]))
 
 
-def test_an_example_that_fails_stays_though_its_finding_is_known(kit: Kit, tmp_path: Path) -> None:
+def test_an_example_that_fails_stays_though_its_finding_is_known(kit: AgentUnderTest, tmp_path: Path) -> None:
     """The other campaigns of the run may have found it, too."""
     database = examples_of("agent", open_examples([str(tmp_path / "d")]))
     Worker(kit, database, most=5_000).work(1)

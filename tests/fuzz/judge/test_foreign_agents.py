@@ -19,7 +19,7 @@ from pinnace_fuzz.judge.adapter import (
     adapter,
     write_files,
 )
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.playing.play import Played, play
 from pinnace_fuzz.judge.probing import probe
@@ -56,7 +56,7 @@ def asked(
     command: list[str], used: Adapter, root: Path, meter: LoadMeter, which: GenerationName = "seed"
 ) -> tuple[Played, list[Mapping[str, Any]]]:
     """Ask for the state, then let the model be asked once; return what was played and what the agent wrote."""
-    kit = Kit(tuple(command), used, used.capabilities, generation(which), root, meter)
+    kit = AgentUnderTest(tuple(command), used, used.capabilities, generation(which), root, meter)
     source = {
         "id": "KIT/one-answer",
         "title": "One answer of the model.",
@@ -175,7 +175,7 @@ def test_releases_of_the_original_are_held_to_their_generation(
         if os.environ.get("CI"):
             pytest.fail(f"{missing} is not there")
         pytest.skip(f"{missing[0]} is not there: scripts/peers installs it")
-    kit = Kit(command, PiAdapter(), PiAdapter().capabilities, generation("seed"), tmp_path, meter)
+    kit = AgentUnderTest(command, PiAdapter(), PiAdapter().capabilities, generation("seed"), tmp_path, meter)
     found = probe(kit)
 
     assert (which, False, True) == (found.generation, found.is_ours, found.does_llm)

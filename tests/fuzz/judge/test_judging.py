@@ -9,7 +9,7 @@ import pytest
 
 from pinnace_fuzz.judge.adapter import FileAdapter, NoAdapter
 from pinnace_fuzz.judge.campaigns.shrinking import shrink
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import Load, LoadMeter
 from pinnace_fuzz.judge.reports.transcript import transcript
 from pinnace_fuzz.judge.results import CaseResult
@@ -23,10 +23,10 @@ TINY = Path(__file__).parent / "tiny_agent.py"
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Iterator[Kit]:
+def kit(tmp_path: Path) -> Iterator[AgentUnderTest]:
     with LoadMeter() as meter:
         adapter = NoAdapter()
-        yield Kit(
+        yield AgentUnderTest(
             (sys.executable, str(TINY)),
             adapter,
             adapter.capabilities,
@@ -45,102 +45,102 @@ def scenario(*client: object, **fields: Any) -> Scenario:
 STATE = {"send": {"id": "a", "type": "get_state"}}
 
 
-def judged(kit: Kit, fault: str, *client: object, **fields: Any) -> CaseResult:
+def judged(kit: AgentUnderTest, fault: str, *client: object, **fields: Any) -> CaseResult:
     return run_once(scenario(*client, **fields), kit._replace(command=(*kit.command, fault)))
 
 
-def test_a_good_agent_passes_and_ends_cleanly(kit: Kit) -> None:
+def test_a_good_agent_passes_and_ends_cleanly(kit: AgentUnderTest) -> None:
     result = judged(kit, "", STATE, {"answered": "a"}, expect="resp(a,ok)", state={"isStreaming": False})
 
     assert ("PASS", "clean", ()) == (result.verdict, result.shutdown, result.findings)
 
 
-def test_an_agent_that_is_gone_crashed(kit: Kit) -> None:
+def test_an_agent_that_is_gone_crashed(kit: AgentUnderTest) -> None:
     assert judged(kit, "dies-of-null", {"bytes": "null\n"}, "quiet").verdict == "CRASH"
 
 
-def test_an_agent_that_does_not_answer_hangs(kit: Kit) -> None:
+def test_an_agent_that_does_not_answer_hangs(kit: AgentUnderTest) -> None:
     result = judged(kit, "deaf", STATE, {"answered": "a"})
 
     assert result.verdict in {"HANG", "INCONCLUSIVE"}  # the latter on a busy machine
     assert "hang" == result.shutdown
 
 
-def test_an_agent_that_lives_on_fails_at_the_end(kit: Kit) -> None:
+def test_an_agent_that_lives_on_fails_at_the_end(kit: AgentUnderTest) -> None:
     result = judged(kit, "slow-to-end", STATE, {"answered": "a"})
 
     assert ("FAIL", "hang") == (result.verdict, result.shutdown)
 
 
-def test_observers_judge_every_scenario(kit: Kit) -> None:
+def test_observers_judge_every_scenario(kit: AgentUnderTest) -> None:
     result = judged(kit, "answers-twice", STATE, {"answered": "a"})
 
     assert "I-RSP-1" in {finding.source for finding in result.findings}
 
 
-def test_a_wait_for_what_never_comes_fails_and_says_at_which_step(kit: Kit) -> None:
+def test_a_wait_for_what_never_comes_fails_and_says_at_which_step(kit: AgentUnderTest) -> None:
     result = judged(kit, "", STATE, {"wait": "agent_start"})
 
     assert [("step", "step 2: ")] == [(each.source, each.text[:8]) for each in result.findings]
 
 
 @pytest.mark.parametrize("wanted", ["agent_start", {"type": "agent_start"}])
-def test_a_wait_that_failed_says_what_it_waited_for(kit: Kit, wanted: Any) -> None:
+def test_a_wait_that_failed_says_what_it_waited_for(kit: AgentUnderTest, wanted: Any) -> None:
     (finding,) = judged(kit, "", STATE, {"wait": wanted}).findings
 
     assert "agent_start" in finding.text
     assert "lambda" not in finding.text
 
 
-def test_what_the_script_kills_has_not_crashed(kit: Kit) -> None:
+def test_what_the_script_kills_has_not_crashed(kit: AgentUnderTest) -> None:
     result = judged(kit, "", STATE, {"signal": "KILL"}, {"exit": {"code": None}})
 
     assert ("PASS", "killed") == (result.verdict, result.shutdown)
 
 
-def test_what_waits_for_the_killed_is_a_mistake_and_no_crash(kit: Kit) -> None:
+def test_what_waits_for_the_killed_is_a_mistake_and_no_crash(kit: AgentUnderTest) -> None:
     result = judged(kit, "", {"signal": "KILL"}, {"ask": STATE["send"]})
 
     assert ["step"] == [each.source for each in result.findings]
 
 
-def test_an_agent_started_again_behind_a_kill_is_judged_by_itself(kit: Kit) -> None:
+def test_an_agent_started_again_behind_a_kill_is_judged_by_itself(kit: AgentUnderTest) -> None:
     result = judged(kit, "", STATE, {"signal": "KILL"}, {"restart": "new"}, {"ask": {"id": "b", "type": "get_state"}})
 
     assert ("PASS", "clean") == (result.verdict, result.shutdown)
 
 
-def test_one_rule_of_this_project_is_enough_to_bind_no_stranger(kit: Kit) -> None:
+def test_one_rule_of_this_project_is_enough_to_bind_no_stranger(kit: AgentUnderTest) -> None:
     wrong = scenario(STATE, {"answered": "a"}, rules=["R-QUE-07", "R-STA-01"], expect="agent_start")
 
     assert "NON-STRICT" == run_once(wrong, kit).verdict
 
 
-def test_an_expression_that_does_not_match_says_behind_which_line(kit: Kit) -> None:
+def test_an_expression_that_does_not_match_says_behind_which_line(kit: AgentUnderTest) -> None:
     (finding,) = judged(kit, "", STATE, {"answered": "a"}, expect="resp(a) agent_start").findings
 
     assert "behind line 2 (response a) wanted agent_start" in finding.text
 
 
-def test_rules_of_this_project_alone_bind_strangers_only_if_that_is_wanted(kit: Kit) -> None:
+def test_rules_of_this_project_alone_bind_strangers_only_if_that_is_wanted(kit: AgentUnderTest) -> None:
     wrong = scenario(STATE, {"answered": "a"}, rules=["R-QUE-07"], expect="agent_start")
 
     assert "NON-STRICT" == run_once(wrong, kit).verdict
     assert "FAIL" == run_once(wrong, kit._replace(is_strict=True)).verdict
 
 
-def test_a_command_that_is_not_known_is_unimplemented(kit: Kit) -> None:
+def test_a_command_that_is_not_known_is_unimplemented(kit: AgentUnderTest) -> None:
     assert "UNIMPLEMENTED" == judged(kit, "", {"ask": {"id": "a", "type": "compact"}}).verdict
 
 
-def test_a_command_that_is_not_known_is_unimplemented_also_where_its_refusal_has_no_id(kit: Kit) -> None:
+def test_a_command_that_is_not_known_is_unimplemented_also_where_its_refusal_has_no_id(kit: AgentUnderTest) -> None:
     asked = judged(kit, "loses-ids", {"ask": {"id": "a", "type": "compact"}})
     sent = judged(kit, "loses-ids", {"send": {"id": "a", "type": "compact"}}, {"answered": "a"})
 
     assert ["UNIMPLEMENTED"] * 2 == [asked.verdict, sent.verdict]
 
 
-def test_what_an_agent_lacks_is_not_run(kit: Kit) -> None:
+def test_what_an_agent_lacks_is_not_run(kit: AgentUnderTest) -> None:
     assert "NOT-RUN" == run(scenario(STATE, needs=["llm"]), kit).verdict
     assert "NOT-RUN" == run(scenario(STATE, since="1.5"), kit).verdict
 
@@ -169,7 +169,7 @@ def test_shrinking_leaves_what_is_needed() -> None:
     assert [{"send": [{"id": "y"}]}, {"send": {"id": "z"}}] == smallest.source["client"]
 
 
-def test_an_adapter_of_a_file_says_how_an_agent_is_started(kit: Kit, tmp_path: Path) -> None:
+def test_an_adapter_of_a_file_says_how_an_agent_is_started(kit: AgentUnderTest, tmp_path: Path) -> None:
     text = """
         capabilities = ["bash"]
         arguments = ["--home", "${home}"]
@@ -187,7 +187,7 @@ def test_an_adapter_of_a_file_says_how_an_agent_is_started(kit: Kit, tmp_path: P
     assert '{"url": "http://127.0.0.1:1"' in (prepared.folders["home"] / ".agent.json").read_text()
 
 
-def test_fields_that_a_generation_does_not_describe_are_allowed(kit: Kit) -> None:
+def test_fields_that_a_generation_does_not_describe_are_allowed(kit: AgentUnderTest) -> None:
     """`settled` matches nothing in the seed generation: what stands around it would be forbidden."""
     told = judged(kit, "", STATE, {"answered": "a"}, forbid=["resp(a)"])
     untold = judged(kit, "", STATE, {"answered": "a"}, forbid=["settled? resp(a)", "resp(a) ... settled"])
@@ -195,7 +195,7 @@ def test_fields_that_a_generation_does_not_describe_are_allowed(kit: Kit) -> Non
     assert ("FAIL", "PASS") == (told.verdict, untold.verdict)
 
 
-def test_records_of_any_shape_can_be_shown(kit: Kit) -> None:
+def test_records_of_any_shape_can_be_shown(kit: AgentUnderTest) -> None:
     odd = [{"bytes": '{"type":["a"]}\n{"type":{"b":1}}\n{"type":7,"id":[]}\n'}, STATE]
     result = judged(kit, "says-no-command", *odd)
 

@@ -10,7 +10,7 @@ import pytest
 from pinnace_fuzz.harness.pump import READ_BYTES
 from pinnace_fuzz.judge.adapter import NoAdapter
 from pinnace_fuzz.judge.playing import body
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.results import CaseResult
 from pinnace_fuzz.judge.running import CONFIRMATIONS, run_all, run_once
@@ -24,17 +24,19 @@ NEVER = {"wait": "agent_start"}
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Generator[Kit]:
+def kit(tmp_path: Path) -> Generator[AgentUnderTest]:
     with LoadMeter() as meter:
         # A step that waits in vain takes half a second.
-        yield Kit((sys.executable, str(TINY)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, 0.05)
+        yield AgentUnderTest(
+            (sys.executable, str(TINY)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, 0.05
+        )
 
 
 def scenario(name: str, *steps: Any) -> Scenario:
     return read_scenario({"id": name, "title": "x", "rules": ["R-CMD-01"], "client": [STATE, *steps]})
 
 
-def played(kit: Kit, scenarios: list[Scenario], **how: Any) -> tuple[list[str], dict[str, CaseResult]]:
+def played(kit: AgentUnderTest, scenarios: list[Scenario], **how: Any) -> tuple[list[str], dict[str, CaseResult]]:
     """Return what was reported, in this order, and all results."""
     reported: list[CaseResult] = []
     results = run_all(scenarios, kit, report=reported.append, **how)
@@ -42,7 +44,9 @@ def played(kit: Kit, scenarios: list[Scenario], **how: Any) -> tuple[list[str], 
     return [each.scenario.id for each in reported], {result.scenario.id: result for result in results}
 
 
-def test_what_fails_slowly_is_played_again_behind_everything_else_and_what_resembles_it_comes_last(kit: Kit) -> None:
+def test_what_fails_slowly_is_played_again_behind_everything_else_and_what_resembles_it_comes_last(
+    kit: AgentUnderTest,
+) -> None:
     slow, alike, other = scenario("SLO/a", NEVER), scenario("SLO/b"), scenario("OTH/c")
 
     reported, results = played(kit, [slow, alike, other])
@@ -54,7 +58,7 @@ def test_what_fails_slowly_is_played_again_behind_everything_else_and_what_resem
     )
 
 
-def test_what_fails_at_once_is_played_again_at_once(kit: Kit) -> None:
+def test_what_fails_at_once_is_played_again_at_once(kit: AgentUnderTest) -> None:
     wrong = scenario("QCK/a", {"state": {"isStreaming": "never"}})
 
     reported, results = played(kit._replace(patience=1.0), [wrong, scenario("OTH/c")])
@@ -63,7 +67,7 @@ def test_what_fails_at_once_is_played_again_at_once(kit: Kit) -> None:
     assert ("FAIL", (5, 5)) == (results["QCK/a"].verdict, results["QCK/a"].reproduced)
 
 
-def test_a_failure_without_time_to_replay_it_is_not_reported(kit: Kit) -> None:
+def test_a_failure_without_time_to_replay_it_is_not_reported(kit: AgentUnderTest) -> None:
     ticks = iter([False])
 
     _, results = played(
@@ -82,7 +86,7 @@ def test_a_failure_without_time_to_replay_it_is_not_reported(kit: Kit) -> None:
     [("endless-line", "a line on stdout is longer than 1000000 bytes"), ("endless-records", "more than 4 MiB")],
 )
 def test_an_agent_that_writes_without_end_fails_and_is_not_kept(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch, fault: str, text: str
+    kit: AgentUnderTest, monkeypatch: pytest.MonkeyPatch, fault: str, text: str
 ) -> None:
     monkeypatch.setattr(body, "MAX_LINE_BYTES", 1_000_000)
     monkeypatch.setattr(body, "MAX_STDOUT_BYTES", 4 * 1024 * 1024)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pinnace_fuzz.judge.adapter import NoAdapter
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.results import CaseResult
 from pinnace_fuzz.judge.running import run_once
@@ -31,24 +31,26 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Iterator[Kit]:
+def kit(tmp_path: Path) -> Iterator[AgentUnderTest]:
     agent = tmp_path / "talkative.py"
     agent.write_text(TALKATIVE)
     with LoadMeter() as meter:
-        yield Kit((sys.executable, str(agent)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, 0.2)
+        yield AgentUnderTest(
+            (sys.executable, str(agent)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, 0.2
+        )
 
 
-def judged(kit: Kit, expect: str) -> CaseResult:
+def judged(kit: AgentUnderTest, expect: str) -> CaseResult:
     steps = [{"ask": {"id": "a", "type": "get_state"}}]
     source: dict[str, Any] = {"id": "KIT/x", "title": "x", "rules": ["R-RSP-01"], "client": steps, "expect": expect}
     return run_once(read_scenario(source), kit)
 
 
-def test_records_of_its_own_and_what_it_shows_are_passed_over(kit: Kit) -> None:
+def test_records_of_its_own_and_what_it_shows_are_passed_over(kit: AgentUnderTest) -> None:
     assert "PASS" == judged(kit, "^ resp(a,ok) $").verdict
 
 
-def test_who_is_judged_strictly_or_promises_more_may_write_nothing_else(kit: Kit) -> None:
+def test_who_is_judged_strictly_or_promises_more_may_write_nothing_else(kit: AgentUnderTest) -> None:
     assert "FAIL" == judged(kit._replace(is_strict=True), "^ resp(a,ok) $").verdict
     assert "FAIL" == judged(kit._replace(is_ours=True), "^ resp(a,ok) $").verdict
 

@@ -11,16 +11,16 @@ from tests.rpc.host.attached import HostProcess, environment_of, short_folder, s
 from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.harness.adapters import prepare_pi_home
-from pinnace_rpc.host.agents.ports import AgentProcess, AgentStart
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess
 
 LIMIT_S = 30
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> AgentStart:
+def start(tmp_path: Path) -> AgentLaunch:
     """What an agent of the source tree is started with."""
     home = prepare_pi_home(tmp_path / "home", "http://127.0.0.1:9", env={"PYTHONPATH": PYTHONPATH})
-    return AgentStart((*home.arguments, "--no-session"), str(home.work), home.env, 0o027)
+    return AgentLaunch((*home.arguments, "--no-session"), str(home.work), home.env, 0o027)
 
 
 @pytest.fixture

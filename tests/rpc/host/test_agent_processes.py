@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from pinnace_rpc.host.agents import fresh, fresh_program
 from pinnace_rpc.host.agents.fresh import COMMAND, FreshStarter
-from pinnace_rpc.host.agents.ports import AgentProcess, AgentStart, AgentStarter, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess, AgentStarter, AgentStartError
 from pinnace_rpc.host.agents.process import STDERR_TAIL_BYTES, PipedProcess
 
 MEMORY = 8 * 1024**3
@@ -25,7 +25,7 @@ async def starter(nursery: trio.Nursery) -> AgentStarter:
     return FreshStarter(nursery, memory_bytes=MEMORY)
 
 
-async def test_an_agent_answers_and_ends_with_its_stdin(starter: AgentStarter, start: AgentStart) -> None:
+async def test_an_agent_answers_and_ends_with_its_stdin(starter: AgentStarter, start: AgentLaunch) -> None:
     process = await starter.start(start)
     talk = Talk(process)
 
@@ -38,19 +38,19 @@ async def test_an_agent_answers_and_ends_with_its_stdin(starter: AgentStarter, s
     assert 0 == await talk.end()
 
 
-async def test_the_folder_of_an_agent_is_named_when_it_is_missing(starter: AgentStarter, start: AgentStart) -> None:
+async def test_the_folder_of_an_agent_is_named_when_it_is_missing(starter: AgentStarter, start: AgentLaunch) -> None:
     with pytest.raises(AgentStartError, match="no-such-folder"):
         await starter.start(start._replace(cwd="/no-such-folder"))
 
 
-async def test_the_end_of_stderr_explains_a_refused_start(starter: AgentStarter, start: AgentStart) -> None:
+async def test_the_end_of_stderr_explains_a_refused_start(starter: AgentStarter, start: AgentLaunch) -> None:
     process = await starter.start(start._replace(arguments=("--no-such-option-here", "x")))
 
     assert 2 == await Talk(process).end()
     assert "no-such-option-here" in process.stderr_tail()
 
 
-async def test_a_killed_agent_has_the_signal_as_its_status(starter: AgentStarter, start: AgentStart) -> None:
+async def test_a_killed_agent_has_the_signal_as_its_status(starter: AgentStarter, start: AgentLaunch) -> None:
     process = await starter.start(start)
     await Talk(process).ask(id="1", type="get_state")
 
@@ -64,14 +64,14 @@ STARTED_WITH_SIGNALS = """\
 import signal, sys, trio
 from pathlib import Path
 from pinnace_rpc.host.agents.fresh import FreshStarter
-from pinnace_rpc.host.agents.ports import AgentStart
+from pinnace_rpc.host.agents.ports import AgentLaunch
 if sys.argv[1] == "changed":
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGALRM, signal.SIGTERM})
 async def main():
     async with trio.open_nursery() as nursery:
-        start = AgentStart(("--no-session", "--provider", "offline"), "/", {"PYTHONPATH": sys.argv[2]}, 0o022)
+        start = AgentLaunch(("--no-session", "--provider", "offline"), "/", {"PYTHONPATH": sys.argv[2]}, 0o022)
         agent = await FreshStarter(nursery).start(start)
         async with agent.stdout, agent.stdin:
             await agent.stdin.send_all(b'{"type":"bash","command":"grep Sig /proc/self/status"}\\n')
@@ -137,7 +137,7 @@ async def test_new_interpreters_load_two_at_a_time(nursery: trio.Nursery, monkey
     begun, agents = trio.open_memory_channel[AgentProcess](4)
 
     async def begin() -> None:
-        await begun.send(await starter.start(AgentStart((), "/", os.environ, 0o022)))
+        await begun.send(await starter.start(AgentLaunch((), "/", os.environ, 0o022)))
 
     for _ in range(4):
         nursery.start_soon(begin)

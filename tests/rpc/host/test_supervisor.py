@@ -14,10 +14,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pinnace_rpc.host.agents.fresh import FreshStarter
 from pinnace_rpc.host.agents.lifecycle import CLIENTS, EVENTS, LIVES, POSSIBLE, TRANSITIONS, undecided
-from pinnace_rpc.host.agents.ports import AgentProcess, AgentStart, AgentStarter, AgentStartError, EpochReason
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess, AgentStarter, AgentStartError, EpochReason
 from pinnace_rpc.host.agents.supervisor import STARTING_S, STOP_S, RestartRefused, Supervisor, outcome
 
-START: Final = AgentStart((), "/", {"KEY": "first"}, 0o022)
+START: Final = AgentLaunch((), "/", {"KEY": "first"}, 0o022)
 OTHER: Final = START._replace(environment={"KEY": "other"})
 
 
@@ -45,7 +45,7 @@ class Process:
 
     pid = 2**22 + 1
 
-    def __init__(self, start: AgentStart) -> None:
+    def __init__(self, start: AgentLaunch) -> None:
         self.start = start
         self.stdin = Pipe()
         self.stdout = Pipe()
@@ -89,14 +89,14 @@ class Host:
         self.rest_is_read = trio.Event()
         self.rest_is_read.set()
 
-    async def start(self, start: AgentStart) -> AgentProcess:
+    async def start(self, start: AgentLaunch) -> AgentProcess:
         await trio.lowlevel.checkpoint()
         if not self.can_start:
             raise AgentStartError("no such folder")
         self.processes.append(Process(start))
         return self.processes[-1]
 
-    def prepare(self, start: AgentStart, reason: EpochReason) -> AgentStart:
+    def prepare(self, start: AgentLaunch, reason: EpochReason) -> AgentLaunch:
         return start
 
     def process_began(self, process: AgentProcess, reason: EpochReason) -> None:
@@ -445,7 +445,7 @@ async def test_an_agent_in_use_stays_awake(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 async def test_an_agent_with_a_child_of_a_tool_stays_awake_and_one_that_is_killed_continues(
-    nursery: trio.Nursery, start: AgentStart
+    nursery: trio.Nursery, start: AgentLaunch
 ) -> None:
     """Real processes."""
     arguments = tuple(each for each in start.arguments if each != "--no-session")

@@ -16,7 +16,7 @@ from tests.test_layout import MODULES, imported, module_name
 
 from pinnace_rpc.host.agents import zygote
 from pinnace_rpc.host.agents.fresh import FreshStarter
-from pinnace_rpc.host.agents.ports import AgentStart, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError
 from pinnace_rpc.host.agents.zygote import ZygoteStarter, can_fork, start_only
 from pinnace_rpc.host.agents.zygote_program import NOT_LOADED, OPTIONAL, ROOMS
 
@@ -36,19 +36,19 @@ class Zygotes:
         with trio.fail_after(LIMIT_S):
             return await self.starter.zygote_pid()
 
-    async def start(self, start: AgentStart) -> Talk:
+    async def start(self, start: AgentLaunch) -> Talk:
         return Talk(await self.starter.start(start))
 
 
 @pytest.fixture
-async def zygotes(nursery: trio.Nursery, start: AgentStart) -> Zygotes:
+async def zygotes(nursery: trio.Nursery, start: AgentLaunch) -> Zygotes:
     """Forks agents of the source tree."""
     zygotes = Zygotes(ZygoteStarter(nursery, start.environment, memory_bytes=MEMORY))
     await zygotes.pid()
     return zygotes
 
 
-def with_variable(start: AgentStart, name: str, value: str) -> AgentStart:
+def with_variable(start: AgentLaunch, name: str, value: str) -> AgentLaunch:
     return start._replace(environment={**start.environment, name: value})
 
 
@@ -70,7 +70,7 @@ async def description(talk: Talk) -> dict[str, object]:
 
 
 async def test_a_forked_agent_equals_one_of_a_new_interpreter(
-    zygotes: Zygotes, nursery: trio.Nursery, start: AgentStart
+    zygotes: Zygotes, nursery: trio.Nursery, start: AgentLaunch
 ) -> None:
     start = with_variable(start, "TZ", "Etc/GMT-7")
     fresh = Talk(await FreshStarter(nursery, memory_bytes=MEMORY).start(start))
@@ -86,7 +86,7 @@ async def test_a_forked_agent_equals_one_of_a_new_interpreter(
         await zygotes.starter.start(start._replace(cwd="/no-such-folder"))
 
 
-async def test_an_agent_holds_nothing_of_another_agents_environment(zygotes: Zygotes, start: AgentStart) -> None:
+async def test_an_agent_holds_nothing_of_another_agents_environment(zygotes: Zygotes, start: AgentLaunch) -> None:
     first = await zygotes.start(with_variable(start, "FIRST_API_KEY", KEY))
     assert KEY in await first.shell("cat /proc/self/environ")
     second = await zygotes.start(start)
@@ -114,7 +114,7 @@ def holds(pid: int, data: bytes) -> bool:
 
 
 async def test_agents_outlive_a_killed_zygote_and_the_next_ones_have_a_new_one(
-    zygotes: Zygotes, start: AgentStart
+    zygotes: Zygotes, start: AgentLaunch
 ) -> None:
     agent = await zygotes.start(start)
     former = await zygotes.pid()
@@ -133,7 +133,7 @@ async def test_agents_outlive_a_killed_zygote_and_the_next_ones_have_a_new_one(
     assert -signal.SIGKILL == await after.ended()
 
 
-async def burst(starter: ZygoteStarter, start: AgentStart, size: int) -> tuple[int, int]:
+async def burst(starter: ZygoteStarter, start: AgentLaunch, size: int) -> tuple[int, int]:
     """Start agents at the same time; return how many had a new interpreter, and how many were forked."""
     agents: list[Talk] = []
 
@@ -153,7 +153,7 @@ async def burst(starter: ZygoteStarter, start: AgentStart, size: int) -> tuple[i
 
 
 async def test_agents_of_a_burst_wait_for_the_zygote_that_loads(
-    nursery: trio.Nursery, start: AgentStart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nursery: trio.Nursery, start: AgentLaunch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When a host begins, after a crash of the zygote, and after an upgrade; the first two do not wait."""
     monkeypatch.setattr(zygote, "WAIT_S", LIMIT_S)  # a busy machine may load for longer
@@ -176,7 +176,7 @@ async def test_agents_of_a_burst_wait_for_the_zygote_that_loads(
 
 
 async def test_agents_do_not_wait_for_a_zygote_that_fails(
-    nursery: trio.Nursery, start: AgentStart, monkeypatch: pytest.MonkeyPatch
+    nursery: trio.Nursery, start: AgentLaunch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zygote, "_PROGRAM", "no_such_module")
     monkeypatch.setattr(zygote, "WAIT_S", LIMIT_S * 10)
@@ -184,7 +184,7 @@ async def test_agents_do_not_wait_for_a_zygote_that_fails(
     assert (4, 0) == await burst(ZygoteStarter(nursery, start.environment), start, 4)
 
 
-async def test_variables_that_only_a_start_applies_have_a_new_interpreter(zygotes: Zygotes, start: AgentStart) -> None:
+async def test_variables_that_only_a_start_applies_have_a_new_interpreter(zygotes: Zygotes, start: AgentLaunch) -> None:
     agent = await zygotes.start(with_variable(start, "LC_ALL", "POSIX"))
 
     assert os.getpid() == int(status_of(agent.process.pid)["PPid"])

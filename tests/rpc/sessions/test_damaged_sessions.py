@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.session.library import Library, Opened
+from pinnace_agent.session.library import Library, OpenedSession
 from pinnace_agent.session.store.lease import Lease
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.records import Record
@@ -132,7 +132,7 @@ def side_copy(path: Path) -> list[bytes]:
 # All positions, through the library.
 
 
-def open_session(path: Path) -> Opened:
+def open_session(path: Path) -> OpenedSession:
     return Library(None).open(path, str(path.parent), Lease.take(path))
 
 

@@ -15,7 +15,7 @@ from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.clipboard import as_files
-from pinnace_tui.completion import Place, Suggestion, files_of, place_in, suggest_commands, suggest_files
+from pinnace_tui.completion import CompletionContext, Suggestion, files_of, place_in, suggest_commands, suggest_files
 from pinnace_tui.content.heights import Heights
 from pinnace_tui.content.look import LOOKS
 from pinnace_tui.content.markdown_blocks import LONGEST_PART_CHARS, PART_CHARS, divide
@@ -226,9 +226,9 @@ def test_only_edits_and_writes_have_a_diff() -> None:
 
 
 def test_completions() -> None:
-    assert place_in("see @sr", is_first=True) == Place("file", 4, "sr")
+    assert place_in("see @sr", is_first=True) == CompletionContext("file", 4, "sr")
     assert place_in("a@b", is_first=True) is None
-    assert place_in("/mo", is_first=True) == Place("command", 0, "mo")
+    assert place_in("/mo", is_first=True) == CompletionContext("command", 0, "mo")
     assert place_in("/mo", is_first=False) is None
     assert suggest_commands("mo", [("demo", ""), ("model", "m")]) == [Suggestion("/model ", "m"), Suggestion("/demo ")]
     found = suggest_files("main", ["docs/remain.md", "src/main.py", "main/x.py", "m_a_i_n"])

@@ -52,7 +52,7 @@ _KEPT: Final = (
 _FIXED: Final = ("toolCallId", "toolName")
 
 
-class Shown(NamedTuple):
+class ModelContext(NamedTuple):
     """The context that a model gets."""
 
     messages: Sequence[Message]
@@ -95,14 +95,14 @@ class RunHooks:
             self._run.end_deferred(await self._ended(message))
         await self._lane.drain()
 
-    async def shown(self, messages: Sequence[Message], system_prompt: str) -> Shown:
+    async def shown(self, messages: Sequence[Message], system_prompt: str) -> ModelContext:
         """Let handlers change the context that the model gets."""
         chains = self._runner.chains
         changed = await chains.context(messages)
         if changed is not None:
             messages = _whole_messages(changed)
         if not self._runner.has_handlers("context_with_system"):
-            return Shown(messages, system_prompt)
+            return ModelContext(messages, system_prompt)
         system = {"role": "system", "content": system_prompt, "timestamp": self._session.now_ms()}
         # cast: a role that only these handlers see; nothing else keeps such a message
         with_system = cast("Sequence[Message]", [system, *messages])
@@ -112,7 +112,7 @@ class RunHooks:
             lost = ValueError("context_with_system: the messages no longer begin with the system message")
             self._runner.report_error(failure_record("<context>", "context_with_system", lost))
         prompt = "\n\n".join(_text_of(each) for each, role in zip(changed, roles, strict=True) if role == "system")
-        return Shown(_whole_messages(changed), prompt)
+        return ModelContext(_whole_messages(changed), prompt)
 
     def of_request(self, model: Model) -> ProviderHooks:
         """Return the hooks of a request."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.config.settings import ResourceSettings
-from pinnace_agent.extensions.loading.folders import ENTRY_NAMES, TYPESCRIPT, Folders, LoadFailure, Place
+from pinnace_agent.extensions.loading.folders import ENTRY_NAMES, TYPESCRIPT, ExtensionPlace, Folders, LoadFailure
 from pinnace_agent.extensions.loading.source_files import is_open_to_all
 from pinnace_agent.extensions.registration.registrations import SourceInfo, SourceScope
 from pinnace_agent.files.paths import agent_dir, expand_home, project_dir
@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
         return self.entry if self.attribute is not None else os.path.realpath(self.entry)
 
 
-class Wanted(NamedTuple):
+class ExtensionSources(NamedTuple):
     """The places to search."""
 
     env: Mapping[str, str]
@@ -100,7 +100,7 @@ class Discovered:
     notices: list[str] = field(default_factory=list[str])
 
 
-def discover(wanted: Wanted) -> Discovered:
+def discover(wanted: ExtensionSources) -> Discovered:
     """Find the extensions to load."""
     return _Search(wanted).run()
 
@@ -125,7 +125,7 @@ def resolve_named(words: Sequence[str], cwd: str, env: Mapping[str, str]) -> tup
 
 
 class _Search:
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: ExtensionSources) -> None:
         self._wanted = wanted
         self._found = Discovered()
         self._seen: set[str] = set()
@@ -246,7 +246,7 @@ class _Search:
             return
         else:
             is_entry = os.path.basename(path) in ENTRY_NAMES
-            found = [Place(path, os.path.dirname(path) if is_entry else None)]
+            found = [ExtensionPlace(path, os.path.dirname(path) if is_entry else None)]
         for entry, folder in found:
             if keeps is None or keeps(entry):
                 self._add(Candidate(entry, {**info, "path": entry}, folder))

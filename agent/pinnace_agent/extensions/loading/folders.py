@@ -27,7 +27,7 @@ class LoadFailure(NamedTuple):
     """The place in the extension, for the log."""
 
 
-class Place(NamedTuple):
+class ExtensionPlace(NamedTuple):
     """The place of an extension."""
 
     entry: str
@@ -50,7 +50,7 @@ class Folders:
         if failure not in self.failures:
             self.failures.append(failure)
 
-    def inside(self, root: str) -> Iterator[Place]:
+    def inside(self, root: str) -> Iterator[ExtensionPlace]:
         """Find what is directly in a folder, in the order of names."""
         try:
             names = sorted(os.listdir(root))
@@ -70,11 +70,11 @@ class Folders:
                     self.has_typescript(path, is_error=False)
                 yield from entries
             elif name.endswith(".py") and os.path.isfile(path):
-                yield Place(path)
+                yield ExtensionPlace(path)
             elif name.endswith(TYPESCRIPT) and not name.endswith((".d.ts", ".d.mts")):
                 self.typescript.append(path)
 
-    def of(self, folder: str) -> Iterator[Place]:
+    def of(self, folder: str) -> Iterator[ExtensionPlace]:
         """Find the entry files of an extension's folder: listed in its pyproject.toml, or by name."""
         declared = self._declared(folder)
         if declared is not None:
@@ -83,13 +83,13 @@ class Folders:
                 if os.path.isdir(path):
                     path = next((each for each in _entries(path) if os.path.isfile(each)), path)
                 if os.path.isfile(path) and path.endswith(".py"):
-                    yield Place(path, os.path.dirname(path))
+                    yield ExtensionPlace(path, os.path.dirname(path))
                 else:
                     self.fail(path, f"is named by {folder}/pyproject.toml and is not a Python file")
             return
         for path in _entries(folder):
             if os.path.isfile(path):
-                yield Place(path, folder)
+                yield ExtensionPlace(path, folder)
                 return
 
     def _declared(self, folder: str) -> Sequence[str] | None:

@@ -10,7 +10,7 @@ from pinnace_agent.telemetry import conventions as names
 from pinnace_agent.telemetry.conventions import Attributes
 from pinnace_agent.telemetry.otel.export import CLOSE_S, Export, set_up
 from pinnace_agent.telemetry.otel.parents import NAME, parent_in, release, variables_of
-from pinnace_agent.telemetry.variables import Wanted
+from pinnace_agent.telemetry.variables import TelemetryExports
 
 BATCH: Final = f"{NAME} batch"
 
@@ -40,7 +40,7 @@ class BatchSpan:
         self._export.close(CLOSE_S)
 
 
-def begin_span(wanted: Wanted, environ: Mapping[str, str], tasks: int) -> BatchSpan:
+def begin_span(wanted: TelemetryExports, environ: Mapping[str, str], tasks: int) -> BatchSpan:
     """Begin the span of a batch.
 
     Args:

@@ -31,7 +31,7 @@ from opentelemetry.trace import Status
 from opentelemetry.util.types import Attributes
 
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.telemetry.variables import Wanted
+from pinnace_agent.telemetry.variables import TelemetryExports
 
 _log = logging.getLogger("pinnace.telemetry")
 
@@ -213,7 +213,7 @@ def _run(part: Callable[[], object], messages: "queue.SimpleQueue[bool]") -> Non
         messages.put(True)
 
 
-def set_up(wanted: Wanted, environ: Mapping[str, str], service: Mapping[str, str]) -> Export:
+def set_up(wanted: TelemetryExports, environ: Mapping[str, str], service: Mapping[str, str]) -> Export:
     """Make exporters and start their threads.
 
     Args:

@@ -24,7 +24,7 @@ from pinnace_agent.telemetry import conventions as names
 from pinnace_agent.telemetry.conventions import Attributes
 from pinnace_agent.telemetry.otel.export import CLOSE_S, Content, Export, set_up
 from pinnace_agent.telemetry.otel.parents import NAME, VARIABLES, parent_in, release, variables_of
-from pinnace_agent.telemetry.variables import Wanted
+from pinnace_agent.telemetry.variables import TelemetryExports
 from pinnace_spec.records.messages import AssistantMessage, Message, Usage
 
 if TYPE_CHECKING:  # for annotations alone
@@ -374,7 +374,7 @@ class TracedProvider:
             return None
 
 
-def observe(wanted: Wanted, environ: Mapping[str, str]) -> Telemetry:
+def observe(wanted: TelemetryExports, environ: Mapping[str, str]) -> Telemetry:
     """Return an observer that exports what is wanted; `environ` may name the span that the process works for.
 
     Call it before the event loop runs.

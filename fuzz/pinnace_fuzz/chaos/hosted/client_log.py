@@ -15,7 +15,7 @@ MESSAGES: Final = frozenset({"prompt", "steer", "follow_up"})
 _CURSOR: Final = re.compile(r"(?P<journal>[^.]+)\.(?P<epoch>\d+):(?P<seq>\d+)")
 
 
-class Place(NamedTuple):
+class JournalPosition(NamedTuple):
     """One event of an agent, or where an epoch begins (`seq` 0)."""
 
     journal: str
@@ -26,7 +26,7 @@ class Place(NamedTuple):
         return f"{self.journal}.{self.epoch}:{self.seq}"
 
 
-def read_cursor(text: str) -> Place:
+def read_cursor(text: str) -> JournalPosition:
     """Read a cursor.
 
     Raises:
@@ -35,7 +35,7 @@ def read_cursor(text: str) -> Place:
     match = _CURSOR.fullmatch(text)
     if match is None:
         raise ValueError(f"no cursor: {text!r}")
-    return Place(match["journal"], int(match["epoch"]), int(match["seq"]))
+    return JournalPosition(match["journal"], int(match["epoch"]), int(match["seq"]))
 
 
 class ClientLog:
@@ -44,14 +44,14 @@ class ClientLog:
     def __init__(self, name: str) -> None:
         """Begin before the first connection."""
         self.name = name
-        self.cursor: Place | None = None
+        self.cursor: JournalPosition | None = None
         """Behind the last event; None: it was never attached."""
-        self.begun: Place | None = None
+        self.begun: JournalPosition | None = None
         """Where it began to read."""
-        self.events: dict[Place, Record] = {}
+        self.events: dict[JournalPosition, Record] = {}
         self.restarts: dict[tuple[str, int], Record] = {}
         """Journal and epoch -> its `agent_restarted`."""
-        self.gaps: list[tuple[Place, Place]] = []
+        self.gaps: list[tuple[JournalPosition, JournalPosition]] = []
         """What was reported as missing: behind the first place, up to the second one."""
         self.sent: dict[str, Record] = {}
         """Ids -> commands, in their order."""
@@ -114,7 +114,7 @@ class ClientLog:
             self._blame(f"an event without a seq: {record}")
 
     def _attach(self, record: Record) -> None:
-        here = Place(record["journal"], record["epoch"], record["seq"])
+        here = JournalPosition(record["journal"], record["epoch"], record["seq"])
         if self.is_attached:
             self._blame("attached twice")
         self.is_attached = True
@@ -168,7 +168,7 @@ class ClientLog:
         epoch = record["epoch"]
         if epoch < self.cursor.epoch or (epoch == self.cursor.epoch and self.cursor.seq):
             self._blame(f"behind {self.cursor}: {record}")
-        self.cursor = Place(self.cursor.journal, epoch, 0)
+        self.cursor = JournalPosition(self.cursor.journal, epoch, 0)
         self.restarts[self.cursor.journal, epoch] = record
 
     def _take_event(self, record: Record) -> None:

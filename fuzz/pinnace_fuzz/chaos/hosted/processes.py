@@ -23,7 +23,7 @@ _ATTACH: Final = b"attach"
 _DRAIN_S: Final = 10.0
 
 
-class Found(NamedTuple):
+class LivingProcesses(NamedTuple):
     """The living processes of a run at one moment, by their ids."""
 
     everyone: list[int]
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     """Also those whose host has died."""
 
 
-def find_processes(root: Path, agent_dir: Path) -> Found:
+def find_processes(root: Path, agent_dir: Path) -> LivingProcesses:
     """Find those whose environment names `root`; the host is the one of `agent_dir`.
 
     An agent that was forked has the command of the zygote.
@@ -48,7 +48,7 @@ def find_processes(root: Path, agent_dir: Path) -> Found:
     forked = [pid for pid in everyone if any(_ZYGOTE in word for word in words[pid])]
     zygote = next((pid for pid in forked if host is not None and parent_of(pid) == host), None)
     fresh = [pid for pid in everyone if b"--mode" in words[pid] and _ATTACH not in words[pid]]
-    return Found(everyone, host, zygote, sorted({*forked, *fresh} - {zygote}))
+    return LivingProcesses(everyone, host, zygote, sorted({*forked, *fresh} - {zygote}))
 
 
 def _locked_by(path: Path) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_fuzz.chaos.hosted.client_log import MESSAGES, ClientLog, Place
+from pinnace_fuzz.chaos.hosted.client_log import MESSAGES, ClientLog, JournalPosition
 from pinnace_fuzz.records import Record, parse_record
 from pinnace_fuzz.session_verdict import entries_of, find_damage, text_of
 
@@ -201,7 +201,7 @@ def _has_exited(response: Record | None) -> bool:
 def _journal(agent: Agent, counts: Counter[str]) -> Iterator[str]:
     kept, problems = _kept(agent.files)
     yield from problems
-    seen: dict[Place, Record] = {}
+    seen: dict[JournalPosition, Record] = {}
     for log in agent.logs:
         for place, record in log.events.items():
             counts["event"] += 1
@@ -221,7 +221,7 @@ def _journal(agent: Agent, counts: Counter[str]) -> Iterator[str]:
             yield f"event {place} was {record}, and in the journal it is {there}"
     for log in agent.logs:
         for epoch, seq in kept:
-            place = Place(str(journal), epoch, seq)
+            place = JournalPosition(str(journal), epoch, seq)
             if log.begun is None or log.begun.journal != journal or place <= log.begun or place in log.events:
                 continue
             if log.cursor is not None and place > log.cursor:
@@ -261,7 +261,7 @@ def _runs(agent: Agent, counts: Counter[str]) -> Iterator[str]:
     for log in agent.logs:
         if log.gaps or agent.had_disk_fault:  # a full disk may not take that a run has begun
             continue
-        begun: Place | None = None
+        begun: JournalPosition | None = None
         for place, record in log.events.items():
             if begun is not None and begun.epoch != place.epoch:
                 yield from _cut(log, begun, place.epoch, counts)
@@ -277,7 +277,7 @@ def _runs(agent: Agent, counts: Counter[str]) -> Iterator[str]:
                 yield from _cut(log, begun, log.cursor.epoch, counts)
 
 
-def _cut(log: ClientLog, begun: Place, until: int, counts: Counter[str]) -> Iterator[str]:
+def _cut(log: ClientLog, begun: JournalPosition, until: int, counts: Counter[str]) -> Iterator[str]:
     restarts = [record for (_, epoch), record in log.restarts.items() if begun.epoch < epoch <= until]
     counts["run cut"] += 1
     if not any(record["interrupted"] for record in restarts):

@@ -22,7 +22,7 @@ from pinnace_fuzz.chaos.hosted.interrupts import uninterrupted
 from pinnace_fuzz.chaos.hosted.moves import CLIENTS, NAMES, READS, SHELL_S
 from pinnace_fuzz.chaos.hosted.processes import (
     AttachProcess,
-    Found,
+    LivingProcesses,
     descriptors_of,
     find_processes,
     signal_each,
@@ -454,7 +454,7 @@ class HostedWorld:
         signal_each(victims, signal.SIGKILL)
         self._killed.update(victims)
 
-    def processes(self) -> Found:
+    def processes(self) -> LivingProcesses:
         """Find the processes of this run."""
         return find_processes(self.root, self.home.agent_dir)
 

@@ -17,7 +17,7 @@ from pinnace_fuzz.judge.campaigns.findings import Sighting, fault_of, faults_of,
 from pinnace_fuzz.judge.campaigns.shrinking import shrink
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.pool import Glance, Pool
 from pinnace_fuzz.judge.results import CaseResult, Finding
 from pinnace_fuzz.judge.running import CONFIRMATIONS, LATE_S, run_once
@@ -44,7 +44,7 @@ class CampaignRun:
 
     def __init__(
         self,
-        kit: Kit,
+        kit: AgentUnderTest,
         coverage: Coverage,
         end_s: float,
         seed: int,
@@ -248,7 +248,7 @@ def needs_own(scenario: Scenario) -> bool:
     return has_restart or bool(scenario.arguments or scenario.env or scenario.files)
 
 
-def play_apart(kit: Kit, scenario: Scenario) -> Glance:
+def play_apart(kit: AgentUnderTest, scenario: Scenario) -> Glance:
     """Play a case in a process of its own, as if in a pool."""
     result = run_once(scenario, kit, "apart")
     return Glance(

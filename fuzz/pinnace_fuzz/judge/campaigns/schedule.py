@@ -16,7 +16,7 @@ from pinnace_fuzz.judge.campaigns.interleavings import interleavings
 from pinnace_fuzz.judge.campaigns.sequences import sequences
 from pinnace_fuzz.judge.campaigns.trails import trails
 from pinnace_fuzz.judge.coverage import Coverage
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.pool import Pool
 from pinnace_fuzz.judge.results import CaseResult
 
@@ -51,7 +51,7 @@ class _Slot(NamedTuple):
 
 
 def run_campaigns(
-    kit: Kit, options: Any, end_s: float, coverage: Coverage, database: "ExampleDatabase | None" = None
+    kit: AgentUnderTest, options: Any, end_s: float, coverage: Coverage, database: "ExampleDatabase | None" = None
 ) -> tuple[list[CaseResult], Mapping[str, Mapping[str, Any]]]:
     """Let every campaign run, `options.jobs` at a time, until `end_s`.
 

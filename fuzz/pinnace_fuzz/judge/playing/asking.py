@@ -13,7 +13,7 @@ from typing import Any
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.harness.journal import Journal, id_key
 from pinnace_fuzz.judge.playing.body import Body
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.recording import KIT_ID
 from pinnace_fuzz.judge.scenarios.classes import Record
 from pinnace_fuzz.judge.scenarios.holes import Holes
@@ -43,7 +43,7 @@ class UnknownCommand(StepFailed):
 class Dialogue:
     """A process, the commands that it was sent, and the open ones."""
 
-    def __init__(self, kit: Kit, holes: Holes, case: str) -> None:
+    def __init__(self, kit: AgentUnderTest, holes: Holes, case: str) -> None:
         self.body: Body | None = None
         self.holes = holes
         self.is_warm = False

@@ -8,7 +8,7 @@ from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_spec.profiles.generations import Generation
 
 
-class Kit(NamedTuple):
+class AgentUnderTest(NamedTuple):
     """The agent under judgement and how it is handled."""
 
     command: tuple[str, ...]

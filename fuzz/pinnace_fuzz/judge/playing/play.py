@@ -17,7 +17,7 @@ from pinnace_fuzz.harness.model_server.ledger import LlmTimeout, ReceivedRequest
 from pinnace_fuzz.judge.adapter import LaunchOptions, Prepared
 from pinnace_fuzz.judge.playing import load
 from pinnace_fuzz.judge.playing.body import Body, ProcessTrace
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.steps import Persisted, Stage, StepFailed, UnknownCommand
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 
@@ -59,7 +59,7 @@ class Played(NamedTuple):
 class Player:
     """Plays one scenario in processes of its own."""
 
-    def __init__(self, kit: Kit, scenario: Scenario, root: Path) -> None:
+    def __init__(self, kit: AgentUnderTest, scenario: Scenario, root: Path) -> None:
         self._kit = kit
         self._scenario = scenario
         self._root = root
@@ -128,7 +128,7 @@ class Player:
 
 
 def perform(
-    stage: Stage, scenario: Scenario, kit: Kit, after_each: Callable[[Stage], None] = lambda stage: None
+    stage: Stage, scenario: Scenario, kit: AgentUnderTest, after_each: Callable[[Stage], None] = lambda stage: None
 ) -> Stopped | None:
     """Carry out a script; return why it was not played to its end, or None."""
     at = -1
@@ -150,7 +150,7 @@ def perform(
     return None
 
 
-def _explain(stage: Stage, kit: Kit, error: Exception, at: int) -> Stopped:
+def _explain(stage: Stage, kit: AgentUnderTest, error: Exception, at: int) -> Stopped:
     """Find out what it means that a step failed: is the agent gone, deaf, or just not doing what was wanted?"""
     text = str(error).partition("\n")[0]
     if isinstance(error, UnknownCommand):
@@ -169,6 +169,6 @@ def _explain(stage: Stage, kit: Kit, error: Exception, at: int) -> Stopped:
     return Stopped("step" if stage.is_alive(PROBE_S * kit.patience) else "hang", text, at)
 
 
-def play(kit: Kit, scenario: Scenario, root: Path) -> Played:
+def play(kit: AgentUnderTest, scenario: Scenario, root: Path) -> Played:
     """Play a scenario once, in a folder of its own."""
     return Player(kit, scenario, root).play()

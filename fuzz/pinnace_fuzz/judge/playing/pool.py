@@ -19,7 +19,7 @@ from pinnace_fuzz.judge.judging import EXCESS_RULES
 from pinnace_fuzz.judge.observing import SETTLE_S
 from pinnace_fuzz.judge.playing import load
 from pinnace_fuzz.judge.playing.body import MAX_STDOUT_BYTES, Body
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.play import EXIT_S, KILLED_AFTER_S, Stopped, perform
 from pinnace_fuzz.judge.playing.recording import KIT_ID
 from pinnace_fuzz.judge.playing.steps import Stage
@@ -51,7 +51,7 @@ class Glance(NamedTuple):
 class Pool:
     """Plays cases; one process for each kind of settings. Use it as a context manager, in one thread."""
 
-    def __init__(self, kit: Kit, launch_options: LaunchOptions) -> None:
+    def __init__(self, kit: AgentUnderTest, launch_options: LaunchOptions) -> None:
         self._kit = kit
         self._launch_options = launch_options
         self._lives: dict[str, _Life] = {}
@@ -90,7 +90,7 @@ def ends_process(scenario: Scenario) -> bool:
 class _Life:
     """One process, from its start to its end."""
 
-    def __init__(self, kit: Kit, launch_options: LaunchOptions) -> None:
+    def __init__(self, kit: AgentUnderTest, launch_options: LaunchOptions) -> None:
         self.played = 0
         self.is_usable = True
         self._kit = kit

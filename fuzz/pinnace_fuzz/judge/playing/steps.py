@@ -16,7 +16,7 @@ from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.judge.adapter import Prepared, place, write_files
 from pinnace_fuzz.judge.playing.asking import Dialogue, StepFailed, UnknownCommand
 from pinnace_fuzz.judge.playing.body import Body
-from pinnace_fuzz.judge.playing.kit import Kit
+from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.recording import is_of_kit
 from pinnace_fuzz.judge.playing.said import counts_messages, is_said, only_said, unsaid
 from pinnace_fuzz.judge.playing.surroundings import OtherProgram, children_faults, file_faults
@@ -54,7 +54,7 @@ class Stage(Dialogue):
     def __init__(
         self,
         scenario: s.Scenario,
-        kit: Kit,
+        kit: AgentUnderTest,
         llm: FakeLlm,
         prepared: Prepared,
         start: Callable[[Sequence[str], bool], Body],

@@ -46,7 +46,7 @@ class Change(NamedTuple):
     fields: Mapping[str, object]
 
 
-class Wanted(NamedTuple):
+class EditorOptions(NamedTuple):
     """What the command line of an editor wants of the agents of its sessions, as far as a running one can take it."""
 
     provider: str | None
@@ -117,7 +117,7 @@ class Settings(NamedTuple):
             raise params.invalid("value", f"must be one of {', '.join(values[:_MOST_NAMED])}")
         return _change(name, chosen)
 
-    def adoption(self, wanted: Wanted, others: Sequence[str]) -> Adoption:
+    def adoption(self, wanted: EditorOptions, others: Sequence[str]) -> Adoption:
         """Return what makes a running agent what an editor wants. Its guard may become stricter and never weaker.
 
         Args:

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from pinnace_rpc.host.agents.ports import AgentStart, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError
 from pinnace_rpc.host.agents.process import PipedProcess
 
 AT_ONCE: Final = 2
@@ -35,7 +35,7 @@ class FreshStarter:
         self._memory_bytes = memory_bytes
         self._loading = trio.Semaphore(AT_ONCE)
 
-    async def start(self, start: AgentStart) -> PipedProcess:
+    async def start(self, start: AgentLaunch) -> PipedProcess:
         """Start a process, when fewer than `AT_ONCE` others load: until they write, end, or `LOAD_LIMIT_S` are over.
 
         Raises:
@@ -56,7 +56,7 @@ class FreshStarter:
             await written.wait()
         self._loading.release()
 
-    async def _open(self, start: AgentStart) -> tuple[PipedProcess, trio.Event]:
+    async def _open(self, start: AgentLaunch) -> tuple[PipedProcess, trio.Event]:
         """Return the process, and what is set as soon as something, or the end, is read of its stdout."""
         try:
             process = await trio.lowlevel.open_process(

@@ -19,7 +19,7 @@ OF_CONNECTION: Final = frozenset({"PINNACE_MCP_SERVERS"})
 """Variables of what a client wants for as long as it is there: the MCP servers of an editor."""
 
 
-class AgentStart(NamedTuple):
+class AgentLaunch(NamedTuple):
     """All that a process of an agent is started with. Nothing of the host's own environment is added."""
 
     arguments: tuple[str, ...]
@@ -29,7 +29,7 @@ class AgentStart(NamedTuple):
     """Complete. Names and values may have surrogate escapes (`os.fsdecode`)."""
     umask: int
 
-    def without_client(self) -> "AgentStart":
+    def without_client(self) -> "AgentLaunch":
         """Return what a later process is started with, when the client that has brought this is gone."""
         kept = {name: value for name, value in self.environment.items() if name not in OF_CONNECTION}
         return self if len(kept) == len(self.environment) else self._replace(environment=kept)
@@ -88,7 +88,7 @@ class AgentProcess(AgentPipes, Protocol):
 class AgentStarter(Protocol):
     """Starts processes of agents."""
 
-    async def start(self, start: AgentStart) -> AgentProcess:
+    async def start(self, start: AgentLaunch) -> AgentProcess:
         """Start `pinnace --mode rpc` with these arguments.
 
         A cancelled start leaves no process behind.
@@ -112,7 +112,7 @@ class AgentObserver(Protocol):
         """Whether the process was asked for something that waits for its extensions, and has not answered."""
         ...
 
-    def prepare(self, start: AgentStart, reason: EpochReason) -> AgentStart:
+    def prepare(self, start: AgentLaunch, reason: EpochReason) -> AgentLaunch:
         """Return what the next process is started with: it continues the session of the former one, if there is one."""
         ...
 

@@ -13,9 +13,9 @@ import trio
 
 from pinnace_rpc.host.agents.lifecycle import TRANSITIONS, Action, Clients, Event, Guard, Life, Transition
 from pinnace_rpc.host.agents.ports import (
+    AgentLaunch,
     AgentObserver,
     AgentProcess,
-    AgentStart,
     AgentStarter,
     AgentStartError,
     EpochReason,
@@ -71,7 +71,7 @@ class Supervisor:
         self.error: str | None = None
         """Why it has failed; None: it has not."""
         self._clients = 0
-        self.start: AgentStart | None = None
+        self.start: AgentLaunch | None = None
         """What its processes are started with; None: only a client can start it."""
         self._reason: EpochReason = "host"
         self._crashes = 0
@@ -87,7 +87,7 @@ class Supervisor:
 
     # What others request and report.
 
-    def attach(self, start: AgentStart) -> None:
+    def attach(self, start: AgentLaunch) -> None:
         """Count a client, and wake the agent if it has no process or is losing it.
 
         Args:
@@ -149,7 +149,7 @@ class Supervisor:
     def _region(self) -> Clients:
         return "attached" if self._clients else "none"
 
-    def _step(self, event: Event, start: AgentStart | None = None) -> None:
+    def _step(self, event: Event, start: AgentLaunch | None = None) -> None:
         for row in _ROWS.get((self.life, self._region, event), ()):
             if self._holds(row.guard):
                 break
@@ -177,7 +177,7 @@ class Supervisor:
             case "is_unused":
                 return self.is_unused()
 
-    def _perform(self, action: Action, start: AgentStart | None) -> None:
+    def _perform(self, action: Action, start: AgentLaunch | None) -> None:
         match action:
             case "keep_start":
                 self.start = start
@@ -222,7 +222,7 @@ class Supervisor:
             await trio.sleep(delay_s)
             self._step("delay_over")
 
-    async def _live(self, start: AgentStart, reason: EpochReason) -> None:
+    async def _live(self, start: AgentLaunch, reason: EpochReason) -> None:
         """Have one process, from its start to its end."""
         ending, answered = self._ending, self._answered
         process: AgentProcess | None = None

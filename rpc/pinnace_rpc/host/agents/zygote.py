@@ -24,7 +24,7 @@ from typing import Any, Final
 import trio
 
 from pinnace_rpc.host.agents.fresh import FreshStarter
-from pinnace_rpc.host.agents.ports import AgentProcess, AgentStart, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess, AgentStartError
 from pinnace_rpc.host.agents.process import PipedProcess
 from pinnace_rpc.host.agents.zygote_messages import (
     DESCRIPTOR_SPACE,
@@ -55,7 +55,7 @@ FRESH_WHILE_LOADING: Final = 2
 STEADY_S: Final = 60.0
 """A zygote that has served so long has not failed."""
 
-_TRIAL: Final = AgentStart(("--no-session", "--provider", "offline"), "/", {"HOME": "/nonexistent"}, 0o077)
+_TRIAL: Final = AgentLaunch(("--no-session", "--provider", "offline"), "/", {"HOME": "/nonexistent"}, 0o077)
 """An agent that reads no file of the user and can write none."""
 
 
@@ -107,7 +107,7 @@ class ZygoteStarter:
             await self._changed.park()
         return self._zygote.pid
 
-    async def start(self, start: AgentStart) -> AgentProcess:
+    async def start(self, start: AgentLaunch) -> AgentProcess:
         """Start an agent.
 
         Raises:
@@ -297,7 +297,7 @@ class _Zygote:
         if self.over.is_set() and not self._children and not self._has_ended:
             self._process.kill()
 
-    async def fork(self, start: AgentStart, memory_bytes: int | None) -> PipedProcess:
+    async def fork(self, start: AgentLaunch, memory_bytes: int | None) -> PipedProcess:
         """Fork an agent.
 
         Raises:
@@ -364,7 +364,7 @@ class _Ends:
         self.theirs.append(start.fileno())
 
 
-async def _hand_over(connection: socket.socket, start: AgentStart, memory_bytes: int | None) -> str | None:
+async def _hand_over(connection: socket.socket, start: AgentLaunch, memory_bytes: int | None) -> str | None:
     """Give a forked child what it is started with; returns why it refuses."""
     content = {**start._asdict(), "environment": dict(start.environment), "memory": memory_bytes}
     reply = b""
