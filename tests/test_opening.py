@@ -21,10 +21,10 @@ NO_FILES = frozenset({"trio", "self._guard", "self._portal", "self.library", "PI
 EXCEPTIONS = {
     "agent/pinnace_agent/session/": "Sessions, and the files beside them: named by the client, or found in the folder "
     "of sessions. Regular files alone are read (`library`, `listing`); what is written is never a link.",
-    "agent/pinnace_agent/files/atomic_file.py": "Through the folder of the file, which is open (`Place`), or a file "
-    "that is new; what shows a process is refused before.",
+    "agent/pinnace_agent/files/atomic_file.py": "Through the folder of the file, which is open (`FilePlace`), or a "
+    "file that is new; what shows a process is refused before.",
     "agent/pinnace_agent/files/folders.py": "Folders, to flush them.",
-    "agent/pinnace_agent/files/tool_calls.py": "Through the folder that the opener has opened (`Place`).",
+    "agent/pinnace_agent/files/tool_calls.py": "Through the folder that the opener has opened (`FilePlace`).",
     "agent/pinnace_agent/sandbox/landlock_program.py": "Paths of rules, of which nothing is read; orders, by their "
     "descriptors; of /proc, about processes that this one has started.",
     "agent/pinnace_agent/sandbox/landlock_supervisor.py": "The folder to run in, of which nothing is read; the null "
