@@ -1,4 +1,4 @@
-"""Judges several agents, ours among them, and writes the page that is shipped: docs/judged.html, with docs/judged.md.
+"""Judges several agents, ours among them, and writes docs/judged.md and the page with all records, build/judged.html.
 
     scripts/peers judged
     .venv/bin/python tests/benchmarks/judge_agents.py [--at-once 2] [--jobs 1] [--seed N] [--keep DIR] [--only pp,omp]
@@ -7,8 +7,8 @@ Each agent gets a run of `pinnace-conform` of its own, as a user would start it:
 and seed, or else the page would compare times. `--at-once` lets so many agents be judged beside each other; the machine
 needs a processor for each of their jobs. The reports stay in `--keep`, one folder an agent; what was interrupted is
 begun again for that agent alone, and an agent whose report is there is not judged again, unless it was judged with
-other options. What is shipped is made of the reports: long texts of records are cut, since nobody reads them, they are
-others', and the page has to be small; folders of this machine are left out. Only cases that did not pass are told with
+other options. Only docs/judged.md is committed; the page of several megabytes is built. Both are made of the reports:
+long texts of records are cut, and folders of this machine are left out. Only cases that did not pass are told with
 their records. Must not know how the judge works.
 """
 
@@ -159,9 +159,10 @@ def table(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Write the summary: verdicts of each agent, then what each was found to do."""
     yield "# Judged agents"
     yield ""
-    yield "Written by `tests/benchmarks/judge_agents.py`. [judged.html](judged.html) holds every case, with the records"
-    yield "that prove each finding; [Conformance testing](conformance.md) explains the verdicts. Each finding was"
-    yield "reproduced in five fresh processes (three, where it is NON-STRICT: only a rule of this project is violated)."
+    yield "Written by `tests/benchmarks/judge_agents.py`, which also builds `build/judged.html`: every case, with"
+    yield "the records that prove each finding. [Conformance testing](conformance.md#last-runs) has the commands, and"
+    yield "explains the verdicts. Each finding was reproduced in five fresh processes (three, where it is NON-STRICT:"
+    yield "only a rule of this project is violated)."
     yield ""
     yield "Each agent was judged with the same time, jobs and seed. The columns count cases, worst verdict first:"
     yield ""
@@ -206,16 +207,33 @@ def findings(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"- **{verdict}** {source} ({rules}): {line}{more}"
 
 
+def write(reports: Mapping[str, Mapping[str, Any]], summary: Path, page: Path) -> None:
+    """Write the summary, and the page of all cases by the judge's own program."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="judged-") as folder:
+        pages: list[str] = []
+        for name, report in reports.items():
+            path = Path(folder) / f"{len(pages)}.json"
+            path.write_text(json.dumps(report))
+            pages.append(f"{name}={path}")
+        program = str(Path(sys.executable).with_name("pinnace-conform"))
+        subprocess.run([program, "page", *pages, "-o", str(page)], check=True)
+    summary.write_text("\n".join(table(reports)) + "\n")
+
+
 def main() -> int:
     """Judge what is missing, then write both pages."""
-    parser = argparse.ArgumentParser(description="Judge several agents and write docs/judged.html and docs/judged.md.")
+    parser = argparse.ArgumentParser(description="Judge several agents and write docs/judged.md and build/judged.html.")
     parser.add_argument("--time", default="10m", help="for each agent (default: 10m)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=1, help="so many agents beside each other (default: 1)")
     parser.add_argument("--jobs", type=int, help="cases of an agent at a time (default: 2, of several at once: 1)")
     parser.add_argument("--keep", type=Path, default=REPOSITORY / ".conform" / "agents", help="where reports stay")
     parser.add_argument("--only", help="agents, by the first word of their names")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs", help="where the pages go")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs", help="where judged.md goes")
+    parser.add_argument(
+        "--page", type=Path, default=REPOSITORY / "build" / "judged.html", help="the page with all records"
+    )
     given = parser.parse_args()
     wanted = given.only.split(",") if given.only else [agent.name.split()[0] for agent in AGENTS]
     chosen = [agent for agent in AGENTS if agent.name.split()[0] in wanted or agent.name in wanted]
@@ -225,17 +243,8 @@ def main() -> int:
     if not folders:
         sys.stderr.write("nothing was judged: no page is written\n")
         return 1
-    reports: dict[str, Mapping[str, Any]] = {}
-    with tempfile.TemporaryDirectory(prefix="judged-") as folder:
-        pages: list[str] = []
-        for name, kept in folders.items():
-            reports[name] = shipped((kept / "report.json").read_text(), kept)
-            path = Path(folder) / f"{len(pages)}.json"
-            path.write_text(json.dumps(reports[name]))
-            pages.append(f"{name}={path}")
-        program = str(Path(sys.executable).with_name("pinnace-conform"))
-        subprocess.run([program, "page", *pages, "-o", str(given.out / "judged.html")], check=True)
-    (given.out / "judged.md").write_text("\n".join(table(reports)) + "\n")
+    reports = {name: shipped((kept / "report.json").read_text(), kept) for name, kept in folders.items()}
+    write(reports, given.out / "judged.md", given.page)
     return 0
 
 

@@ -47,6 +47,14 @@ def test_agents_are_judged_beside_each_other_and_what_is_there_is_kept(
     assert "| Agent | Generation | Minutes | CRASH | HANG | FAIL |" in text
     assert str(tmp_path) not in text
 
+    # The committed page links to none that is built; the built one has every agent and every case.
+    summary, page = tmp_path / "judged.md", tmp_path / "build" / "judged.html"
+    JUDGING.write(reports, summary, page)
+    assert f"{text}\n" == summary.read_text()
+    assert "](judged.html)" not in text
+    built = page.read_text()
+    assert all(name in built for name in ("good", "bad 1", "ERR/no-object-null"))
+
     # One that was interrupted has no report.
     (folders["good"] / "report.json").unlink()
     assert ["bad 1"] == list(JUDGING.judge_all(gone, tmp_path, OPTIONS, at_once=1))
