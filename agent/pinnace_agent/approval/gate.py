@@ -64,7 +64,7 @@ class ApprovedAgent(Protocol):
 
     @property
     def toolbox(self) -> "ToolRegistry":
-        """The tools."""
+        """The tools that exist, active or not."""
         ...
 
     @property

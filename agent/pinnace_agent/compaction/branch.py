@@ -21,7 +21,7 @@ class Span(NamedTuple):
     messages: Mapping[int, Message]
     """By place, in order; only of those that add one."""
     compaction: Entry | None
-    """The latest one."""
+    """The latest compaction of the branch; None: it was never compacted."""
     ends_compacted: bool
     """Nothing that a model reads follows the latest compaction."""
 

@@ -61,7 +61,7 @@ class OpenLink(Protocol):
 
 
 class Server:
-    """A configured server."""
+    """A configured MCP server and its connection, which comes and goes."""
 
     def __init__(self, entry: ServerEntry, open_link: OpenLink, report: Callable[["Server"], None]) -> None:
         """Begin without a connection.

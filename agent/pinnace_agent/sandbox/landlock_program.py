@@ -66,7 +66,7 @@ class Order(NamedTuple):
     arguments: Sequence[str]
     """The program and its arguments."""
     env: Mapping[str, str]
-    """The whole environment."""
+    """The program's environment, whole: nothing is inherited."""
 
 
 class Descriptors(NamedTuple):

@@ -49,7 +49,7 @@ class SandboxPlaces(NamedTuple):
     """Where a process and its user have their files. All paths are resolved."""
 
     folder: str
-    """The working folder."""
+    """The folder that the agent works in."""
     home: str
     agent_dir: str
     session_dirs: tuple[str, ...] = ()

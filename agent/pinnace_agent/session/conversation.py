@@ -50,7 +50,7 @@ class SessionReport:
     orphans: int = 0
     has_torn_tail: bool = False
     damaged_copy: str | None = None
-    """The quarantine file."""
+    """The path of the quarantine file, which keeps the damaged bytes; None: there is none."""
 
 
 class Session:

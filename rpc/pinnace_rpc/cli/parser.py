@@ -22,7 +22,7 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """A usage error."""
+    """Raised for a command line that makes no sense: the program exits with the status of a usage error."""
 
     exit_code = 2
 

@@ -42,7 +42,7 @@ class Login:
 
     @property
     def access(self) -> str:
-        """The access token."""
+        """The access token; empty if the login has none."""
         return str(self._fields.get("access", ""))
 
     @property

@@ -21,7 +21,7 @@ class Start(NamedTuple):
 
     arguments: Sequence[str]
     env: Mapping[str, str]
-    """The whole environment."""
+    """The program's environment, whole: nothing is inherited."""
     cwd: str | None
     """None: that of the agent."""
     pass_fds: tuple[int, ...] = ()

@@ -64,7 +64,7 @@ class LoadReport:
 
     @property
     def extensions(self) -> list[Extension]:
-        """The extensions themselves."""
+        """The loaded extensions, in load order."""
         return [each.extension for each in self.loaded]
 
 

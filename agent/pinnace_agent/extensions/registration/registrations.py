@@ -239,7 +239,7 @@ class ErrorRecord(NamedTuple):
     extension_path: str
     event: str
     error: str
-    """The message."""
+    """The message of the exception, for people."""
     stack: str | None = None
     """A traceback for the log, never for the wire."""
 

@@ -151,7 +151,7 @@ class UsageSum(NamedTuple):
     """
 
     start: int
-    """The first place."""
+    """The place of the first of them."""
     end: int
     """Behind the last place."""
     input: int

@@ -39,7 +39,7 @@ Record = Mapping[str, object]
 
 
 class Instruments:
-    """The metrics."""
+    """The instruments of the metrics, each created once for a meter."""
 
     def __init__(self, meter: Meter) -> None:
         """Create them."""

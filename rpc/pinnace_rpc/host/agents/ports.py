@@ -74,7 +74,7 @@ class AgentProcess(AgentPipes, Protocol):
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The id of the process, by which it is signalled."""
         ...
 
     def send_now(self, data: bytes) -> int:
