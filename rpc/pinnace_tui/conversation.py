@@ -19,7 +19,7 @@ from textual.strip import Strip
 from pinnace_tui.content.heights import Heights
 from pinnace_tui.content.look import Look
 from pinnace_tui.content.rendering import Renderer, searched_text
-from pinnace_tui.content.transcript import Item, Transcript, UserItem
+from pinnace_tui.content.transcript import Transcript, TranscriptItem, UserItem
 from pinnace_tui.guarded import Guarded
 
 FRAME_S: Final = 1 / 30
@@ -37,7 +37,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
     class Toggled(Message):
         """An item was clicked."""
 
-        def __init__(self, item: Item) -> None:
+        def __init__(self, item: TranscriptItem) -> None:
             """Name it."""
             super().__init__()
             self.item = item
@@ -51,12 +51,12 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         self._shows_thinking = False
         self._shows_tools = False
         self._renderer = Renderer(80, look, shows_thinking=False, shows_tools=False)
-        self._rendered: OrderedDict[Item, tuple[int, list[Strip]]] = OrderedDict()
+        self._rendered: OrderedDict[TranscriptItem, tuple[int, list[Strip]]] = OrderedDict()
         self._kept_lines = 0
         self._is_following = True
         self._has_changed = False
         self._is_settling = False
-        self._found: tuple[Item, int, str] | None = None
+        self._found: tuple[TranscriptItem, int, str] | None = None
         """What was searched for: the item, its line, and the text in lower case."""
         transcript.listener = self
 
@@ -67,7 +67,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         self._heights.insert(row, self._renderer.estimate(self._transcript.items[row]))
         self._has_changed = True
 
-    def changed(self, item: Item) -> None:
+    def changed(self, item: TranscriptItem) -> None:
         """Render an item anew at the next frame in which it is visible."""
         self._has_changed = True
 
@@ -164,7 +164,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         self.refresh()
         return False
 
-    def _lines_with(self, item: Item, needle: str) -> list[int]:
+    def _lines_with(self, item: TranscriptItem, needle: str) -> list[int]:
         """Return the lines of an item that have a text; its first one, if the text is divided between lines."""
         for _ in range(2):
             if lines := [line for line, strip in enumerate(self._strips(item)) if needle in strip.text.lower()]:
@@ -216,7 +216,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         if row < len(self._heights) and self.text_selection is None:
             self.post_message(self.Toggled(self._transcript.items[row]))
 
-    def is_open(self, item: Item) -> bool:
+    def is_open(self, item: TranscriptItem) -> bool:
         """Return whether an item is shown whole."""
         return self._renderer.is_open(item)
 
@@ -262,7 +262,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         self._heights.set(row, count)
         return count
 
-    def _strips(self, item: Item) -> list[Strip]:
+    def _strips(self, item: TranscriptItem) -> list[Strip]:
         kept = self._rendered.get(item)
         if kept is not None and kept[0] == item.version:
             self._rendered.move_to_end(item)

@@ -29,7 +29,7 @@ class Call(NamedTuple, Generic[Key]):
     """How many workers it has lost."""
 
 
-class Ended(NamedTuple, Generic[Key]):
+class EndedCall(NamedTuple, Generic[Key]):
     """A call that has ended: it has either an outcome or an error."""
 
     call: Call[Key]
@@ -47,7 +47,7 @@ def run_calls(
     at_once: int,
     is_ending: Callable[[], bool] = lambda: False,
     on_loss: Callable[[Call[Key], str], None] = lambda call, why: None,
-) -> Generator[list[Ended[Key]]]:
+) -> Generator[list[EndedCall[Key]]]:
     """Yield the calls that have ended, now and then, and none if none has; stop when there are no more. Blocks.
 
     A KeyboardInterrupt ends the programs that this process runs.
@@ -75,11 +75,11 @@ def run_calls(
                 running[submission.submit(call.arguments)] = call
             if not running:
                 return
-            ended: list[Ended[Key]] = []
+            ended: list[EndedCall[Key]] = []
             for future in wait(running, _LOOK_S, FIRST_COMPLETED)[0]:
                 call = running.pop(future)
                 try:
-                    ended.append(Ended(call, future.result()))
+                    ended.append(EndedCall(call, future.result()))
                 except _NotStarted:
                     continue
                 except Exception as error:  # whatever an engine raises for a worker that died
@@ -88,7 +88,7 @@ def run_calls(
                         lost.append(call)
                         on_loss(call, _words(error))
                     else:
-                        ended.append(Ended(call, None, f"the worker was lost {LOST_CALLS} times: {_words(error)}"))
+                        ended.append(EndedCall(call, None, f"the worker was lost {LOST_CALLS} times: {_words(error)}"))
             yield ended
     except KeyboardInterrupt:
         for future in running:

@@ -25,7 +25,7 @@ _running: set["subprocess.Popen[bytes]"] = set()
 _is_ending = threading.Event()
 
 
-class Ended(NamedTuple):
+class ProgramEnd(NamedTuple):
     """How a program has ended."""
 
     code: int
@@ -43,7 +43,7 @@ def run_program(
     output: IO[bytes],
     stdin: bytes = b"",
     limit_s: float | None = None,
-) -> Ended:
+) -> ProgramEnd:
     """Run a program to its end, or end it at its limit.
 
     Args:
@@ -85,7 +85,7 @@ def run_program(
         process.wait()
         with _LOCK:
             _running.discard(process)
-    return Ended(process.returncode, _end_of(output), is_over_time)
+    return ProgramEnd(process.returncode, _end_of(output), is_over_time)
 
 
 def end_programs() -> None:

@@ -49,7 +49,7 @@ Seen = Counter[tuple[str, str]]
 """Kind and name -> how often."""
 
 
-class Line(NamedTuple):
+class CoverageLine(NamedTuple):
     """One kind: what there is, and what of it was not reached."""
 
     kind: str
@@ -92,22 +92,22 @@ def seen_in_record(record: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         yield ERRORS, str(record["errorCode"])
 
 
-def table(seen: Seen, spec: Spec) -> list[Line]:
+def table(seen: Seen, spec: Spec) -> list[CoverageLine]:
     """Compare what was seen with what there is. A cell is reached when one of its rows is."""
     found = set(seen)
     found |= {(CELLS, name.partition("[")[0]) for kind, name in seen if kind == ROWS}
     return [
-        Line(kind, len(names), tuple(name for name in names if (kind, name) not in found))
+        CoverageLine(kind, len(names), tuple(name for name in names if (kind, name) not in found))
         for kind, names in targets(spec).items()
     ]
 
 
-def is_complete(lines: Iterable[Line]) -> bool:
+def is_complete(lines: Iterable[CoverageLine]) -> bool:
     """Whether everything that must be reached was."""
     return not any(line.missing for line in lines if line.kind in REQUIRED)
 
 
-def printed(lines: Sequence[Line]) -> str:
+def printed(lines: Sequence[CoverageLine]) -> str:
     """Return the table for people, with what was not reached."""
     out = [f"{'reached of the specification':<28}{'':>6}{'of':>6}"]
     for line in lines:

@@ -27,7 +27,7 @@ MOST_ENTRIES: Final = 200
 _COMPARED_WITHIN: Final = frozenset({*PROJECT_FOLDERS, "hooks"})
 
 
-class Mark(NamedTuple):
+class PathFingerprint(NamedTuple):
     """What identifies a protected path, and what it holds."""
 
     identity: tuple[int, int]
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
     """What it holds, and when it was changed: the number of a file that was removed may be that of the next one."""
 
 
-Marks = Mapping[str, Mark | None]
+Marks = Mapping[str, PathFingerprint | None]
 """By path; None: nothing is there."""
 
 
@@ -113,19 +113,19 @@ class Witness:
         return "; ".join(found) or None
 
 
-def _identity_of(mark: Mark | None) -> tuple[int, int] | None:
+def _identity_of(mark: PathFingerprint | None) -> tuple[int, int] | None:
     return None if mark is None else mark.identity
 
 
-def _mark(path: str, apart: Collection[str]) -> Mark | None:
+def _mark(path: str, apart: Collection[str]) -> PathFingerprint | None:
     try:
         status = os.lstat(path)
     except OSError:
         return None
     if not stat.S_ISDIR(status.st_mode):
-        return Mark((status.st_dev, status.st_ino), (status.st_ctime_ns, _content(path, status)))
+        return PathFingerprint((status.st_dev, status.st_ino), (status.st_ctime_ns, _content(path, status)))
     within = tuple(_files(path, apart)) if os.path.basename(path) in _COMPARED_WITHIN else ()
-    return Mark((status.st_dev, status.st_ino), within)
+    return PathFingerprint((status.st_dev, status.st_ino), within)
 
 
 def _content(path: str, status: os.stat_result) -> object:

@@ -36,7 +36,7 @@ class NothingCame(AssertionError):
     """What was waited for did not come in time."""
 
 
-class Line(NamedTuple):
+class AcpLine(NamedTuple):
     """A line, in one direction."""
 
     direction: Direction
@@ -78,7 +78,7 @@ class AcpAgent:
             is_strict: A broken rule fails whatever waits; otherwise it is only in `breaches`.
             timeout_s: The longest wait for anything.
         """
-        self.lines: list[Line] = []
+        self.lines: list[AcpLine] = []
         """What was written, in both directions."""
         self.breaches: list[Breach] = []
         """The rules that were broken."""
@@ -173,7 +173,7 @@ class AcpAgent:
         with self._more:
             self._groups += 1
             self.lines += [
-                Line("in", line.decode("utf-8", "surrogateescape"), time.monotonic(), self._groups)
+                AcpLine("in", line.decode("utf-8", "surrogateescape"), time.monotonic(), self._groups)
                 for line in data.removesuffix(b"\n").split(b"\n")
             ]
         step = piece_bytes or len(data)
@@ -290,7 +290,7 @@ class AcpAgent:
             *lines, self._rest = (self._rest + data).split(b"\n")
             self._groups += 1
             for line in lines:
-                self.lines.append(Line("out", line.decode("utf-8", "surrogateescape"), at_s, self._groups))
+                self.lines.append(AcpLine("out", line.decode("utf-8", "surrogateescape"), at_s, self._groups))
                 if self._failure is None:
                     self._take_line(line, at_s)
             self._more.notify_all()

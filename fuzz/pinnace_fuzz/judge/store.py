@@ -24,7 +24,7 @@ class StoreError(ValueError):
     """A file is not a stored failure."""
 
 
-class Stored(NamedTuple):
+class StoredFailure(NamedTuple):
     """A failure as it was stored."""
 
     path: Path
@@ -58,7 +58,7 @@ def save(result: CaseResult, finding: Finding, root: Path, generation: Generatio
     return path
 
 
-def read(path: Path) -> Stored:
+def read(path: Path) -> StoredFailure:
     """Read a stored failure.
 
     Raises:
@@ -70,7 +70,7 @@ def read(path: Path) -> Stored:
     except (OSError, NotATrace, KeyError, FieldError) as error:
         raise StoreError(f"{path}: no stored failure: {error}") from None
     signatures = frozenset(cast("list[str]", head.get("signatures", [])))
-    return Stored(path, scenario, str(head.get("kind", "")), signatures, str(head.get("finding", "")))
+    return StoredFailure(path, scenario, str(head.get("kind", "")), signatures, str(head.get("finding", "")))
 
 
 def all_stored(root: Path) -> list[Path]:

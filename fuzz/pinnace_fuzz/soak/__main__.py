@@ -23,7 +23,7 @@ from pinnace_fuzz.harness.extras import judge_packages
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.soak.samples import ProcessPlace, Sample, take
 from pinnace_fuzz.soak.traffic import ForgettingJournal, Traffic
-from pinnace_fuzz.soak.verdict import WEEK_PROMPTS, Row, judge, page
+from pinnace_fuzz.soak.verdict import WEEK_PROMPTS, JudgedMatter, judge, page
 from pinnace_spec.profiles.profiles import DEFAULT_PROFILE
 
 SETTINGS: Final = {"retry": {"baseDelayMs": 5}, "compaction": {"keepRecentTokens": 2000}}
@@ -38,7 +38,7 @@ def soak(
     seconds: float | None,
     protocol: str = DEFAULT_PROFILE,
     env: Mapping[str, str] | None = None,
-) -> tuple[list[Row], list[Sample], Traffic]:
+) -> tuple[list[JudgedMatter], list[Sample], Traffic]:
     """Send traffic to one process for a time, or a week's worth of it (None); judge it.
 
     Raises:

@@ -17,7 +17,7 @@ STDERR_BYTES: Final = 64 * 1024
 _WARM_UP: Final = 1 / 3
 
 
-class Row(NamedTuple):
+class JudgedMatter(NamedTuple):
     """One thing that was judged."""
 
     what: str
@@ -25,7 +25,7 @@ class Row(NamedTuple):
     fault: str | None
 
 
-def judge(samples: Sequence[Sample], long_outputs: int) -> list[Row]:
+def judge(samples: Sequence[Sample], long_outputs: int) -> list[JudgedMatter]:
     """Judge the later two thirds of a soak, the first being the filling of caches.
 
     Args:
@@ -49,17 +49,19 @@ def judge(samples: Sequence[Sample], long_outputs: int) -> list[Row]:
         _constant("leases and copies beside sessions", [each.other_session_files for each in samples], spread=4)
     )
     kept = f"{last.outputs} of {long_outputs}"
-    rows.append(Row("files with long outputs", kept, None if last.outputs == long_outputs else f"{kept} are there"))
+    rows.append(
+        JudgedMatter("files with long outputs", kept, None if last.outputs == long_outputs else f"{kept} are there")
+    )
     is_quiet = last.stderr_bytes <= STDERR_BYTES
-    rows.append(Row("stderr", f"{last.stderr_bytes} bytes", None if is_quiet else "more than is bounded"))
+    rows.append(JudgedMatter("stderr", f"{last.stderr_bytes} bytes", None if is_quiet else "more than is bounded"))
     return rows
 
 
-def _memory(what: str, samples: Sequence[Sample], value: Callable[[Sample], int]) -> Row:
+def _memory(what: str, samples: Sequence[Sample], value: Callable[[Sample], int]) -> JudgedMatter:
     try:
         found = slope([each.prompts for each in samples], [value(each) for each in samples])
     except ValueError as error:
-        return Row(what, str(error), "too short a run")
+        return JudgedMatter(what, str(error), "too short a run")
     week = Slope(*(each * WEEK_PROMPTS for each in found))
     first, last = value(samples[0]), value(samples[-1])
     figures = (
@@ -69,28 +71,32 @@ def _memory(what: str, samples: Sequence[Sample], value: Callable[[Sample], int]
     if samples[-1].prompts < DECISIVE_PROMPTS:
         # Caches still fill, and a slope of that would be multiplied by a week.
         is_much = last - first > GROWTH_KIB
-        return Row(what, f"{figures}; a run too short for that", "grows by more than a week may" if is_much else None)
+        return JudgedMatter(
+            what, f"{figures}; a run too short for that", "grows by more than a week may" if is_much else None
+        )
     if week.lowest > GROWTH_KIB:
-        return Row(what, figures, f"grows by more than {GROWTH_KIB / 1024:.0f} MiB a week")
+        return JudgedMatter(what, figures, f"grows by more than {GROWTH_KIB / 1024:.0f} MiB a week")
     if week.highest > GROWTH_KIB:
         figures += "; too few points to say that it is flat"
-    return Row(what, figures, None)
+    return JudgedMatter(what, figures, None)
 
 
-def _constant(what: str, values: Sequence[int], *, spread: int) -> Row:
+def _constant(what: str, values: Sequence[int], *, spread: int) -> JudgedMatter:
     first, last = values[0], values[-1]
     figures = f"{min(values)} to {max(values)}"
-    return Row(
+    return JudgedMatter(
         what, figures, None if last - first <= spread and max(values) - first <= 2 * spread else f"grew: {figures}"
     )
 
 
-def _exactly(what: str, values: Sequence[int], wanted: int) -> Row:
+def _exactly(what: str, values: Sequence[int], wanted: int) -> JudgedMatter:
     worst = max(values)
-    return Row(what, str(worst), None if worst == wanted else f"{worst} instead of {wanted}")
+    return JudgedMatter(what, str(worst), None if worst == wanted else f"{worst} instead of {wanted}")
 
 
-def page(rows: Sequence[Row], samples: Sequence[Sample], done: Mapping[str, int], about: Mapping[str, str]) -> str:
+def page(
+    rows: Sequence[JudgedMatter], samples: Sequence[Sample], done: Mapping[str, int], about: Mapping[str, str]
+) -> str:
     """Write the page of a soak: what was run, what was found, and the series."""
     last = samples[-1]
     lines = ["# Soak", "", *(f"- {name}: {text}" for name, text in about.items())]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # loaded with the first session that is looked for
 PAGE: Final = 50
 
 
-class Stored(NamedTuple):
+class StoredSession(NamedTuple):
     """A session's file."""
 
     path: Path
@@ -58,7 +58,7 @@ class Library:
         listed: dict[str, object] = {"sessions": [_listed(info) for info in page.sessions]}
         return listed if page.next_cursor is None else {**listed, "nextCursor": page.next_cursor}
 
-    def find(self, session_id: str, cwd: str) -> Stored:
+    def find(self, session_id: str, cwd: str) -> StoredSession:
         """Return the file of a session that belongs to a folder.
 
         Raises:
@@ -97,12 +97,12 @@ class Library:
         with _leased(path):
             pass
 
-    def _all(self, session_id: str) -> list[Stored]:
+    def _all(self, session_id: str) -> list[StoredSession]:
         from pinnace_agent.session.listing import files_with_id
 
         root = sessions_root(agent_dir(self._environment))
         found = files_with_id(session_id, root, self._folder(os.sep))
-        return [Stored(path, cwd) for path, cwd in found]
+        return [StoredSession(path, cwd) for path, cwd in found]
 
     def _folder(self, cwd: str) -> SessionFolder:
         from pinnace_agent.config.configuration import load_configuration

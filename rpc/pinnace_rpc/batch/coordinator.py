@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from pinnace_engines.calls import Call, Ended, run_calls
+from pinnace_engines.calls import Call, EndedCall, run_calls
 from pinnace_engines.engines import Engine
 from pinnace_rpc.batch.progress import Progress
 from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
@@ -75,7 +75,7 @@ class Coordinator:
             self._submitted += 1
             yield call
 
-    def _keep(self, ended: Ended[Attempt]) -> None:
+    def _keep(self, ended: EndedCall[Attempt]) -> None:
         self._submitted -= 1
         outcome, error = ended.outcome, ended.error
         # The name of a file is made of the id: a worker answers for the task that it was given, and for no other.

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, TypedDict
 
-from pinnace_engines.programs import Ended, run_program
+from pinnace_engines.programs import ProgramEnd, run_program
 from pinnace_rpc.batch.records import make_private, open_private
 from pinnace_rpc.batch.span import TRACE_VARIABLES
 from pinnace_rpc.batch.workspaces import WorkspaceError, make_workspace, remove_workspace
@@ -84,7 +84,9 @@ def _run(call: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> dict[
     return {"id": task["id"], "result": result, "verify": verify, "session": text, "stderr": output_text}
 
 
-def _run_agent(call: Mapping[str, Any], task: Mapping[str, Any], place: Path, folder: Path, output: IO[bytes]) -> Ended:
+def _run_agent(
+    call: Mapping[str, Any], task: Mapping[str, Any], place: Path, folder: Path, output: IO[bytes]
+) -> ProgramEnd:
     prompts = task.get("prompts") or [task["prompt"]]
     limits = task.get("limits", {})
     words = [*call["command"], "-p", *call["flags"], "--session-dir", str(place / "session")]
@@ -122,7 +124,7 @@ def _completed_before(place: Path) -> ResultRecord | None:
     return result if result["reason"] == "completed" else None
 
 
-def _result_of(place: Path, ended: Ended) -> ResultRecord:
+def _result_of(place: Path, ended: ProgramEnd) -> ResultRecord:
     try:
         result: ResultRecord = json.loads((place / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.config.configuration import Configuration, load_configuration, shell_of
 from pinnace_agent.config.models.models import ModelRegistry
-from pinnace_agent.config.models.selection import Choice, Kept, Selection, select_initial
+from pinnace_agent.config.models.selection import Choice, ResumedChoice, Selection, select_initial
 from pinnace_agent.config.settings import RunLimits, Settings
 from pinnace_agent.core.jobs import Jobs
 from pinnace_agent.core.user_warnings import Notice, Warnings
@@ -186,7 +186,7 @@ def _selected(
     for known in THINKING_LEVELS:
         if known == session.recorded_level:
             level = known
-    kept = Kept(session.recorded_model, level, has_messages=session.message_count > 0)
+    kept = ResumedChoice(session.recorded_model, level, has_messages=session.message_count > 0)
     choice = Choice(options.provider, options.model, options.models, options.thinking)
     selection = select_initial(registry, settings, choice, options.api_key, kept)
     if selection.error is not None:

@@ -22,12 +22,12 @@ from textual.strip import Strip
 from pinnace_tui.content.look import Look
 from pinnace_tui.content.transcript import (
     AnswerItem,
-    Item,
     NoticeItem,
     ShellItem,
     SummaryItem,
     ThinkingItem,
     ToolItem,
+    TranscriptItem,
     UserItem,
 )
 from pinnace_tui.content.values import Record, objects, text
@@ -93,7 +93,7 @@ class Renderer:
             highlight=False,
         )
 
-    def estimate(self, item: Item) -> int:
+    def estimate(self, item: TranscriptItem) -> int:
         """Return about how many lines an item takes, without rendering it."""
         match item:
             case UserItem(content) | AnswerItem(content):
@@ -107,20 +107,20 @@ class Renderer:
             case _:
                 return 1
 
-    def is_open(self, item: Item) -> bool:
+    def is_open(self, item: TranscriptItem) -> bool:
         """Return whether an item is shown whole."""
         if item.is_open is not None:
             return item.is_open
         return self._shows_thinking if isinstance(item, ThinkingItem) else self._shows_tools
 
-    def render(self, item: Item) -> list[Strip]:
+    def render(self, item: TranscriptItem) -> list[Strip]:
         """Render an item and the space after it."""
         has_space = not (isinstance(item, AnswerItem) and not item.is_last_part)
         lines = self._console.render_lines(self._renderable(item), pad=False)
         strips = [Strip([_shown(segment) for segment in line]).simplify() for line in lines]
         return [*strips, Strip([])] if has_space else [*strips]
 
-    def _renderable(self, item: Item) -> RenderableType:
+    def _renderable(self, item: TranscriptItem) -> RenderableType:
         look = self._look
         match item:
             case UserItem(content):
@@ -146,7 +146,7 @@ class Renderer:
             case _:
                 return Text("")
 
-    def _folded(self, item: Item, title: str, content: str, style: Style) -> RenderableType:
+    def _folded(self, item: TranscriptItem, title: str, content: str, style: Style) -> RenderableType:
         if not self.is_open(item):
             count = content.count("\n") + 1
             return Padding(Text(f"▸ {title} ({count} line{'s' if count > 1 else ''})", style, no_wrap=True), (0, 1))
@@ -231,7 +231,7 @@ def call_summary(item: ToolItem) -> str:
     return whole(item.written)[-200:].replace("\n", " ")
 
 
-def searched_text(item: Item) -> str:
+def searched_text(item: TranscriptItem) -> str:
     """Return what a search looks through: the whole text of an item, also what is folded."""
     match item:
         case UserItem(content) | AnswerItem(content) | ThinkingItem(content) | NoticeItem(content):

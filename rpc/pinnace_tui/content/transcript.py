@@ -16,7 +16,7 @@ Level = Literal["info", "warning", "error"]
 
 
 @dataclass(slots=True, eq=False)
-class Item:
+class TranscriptItem:
     """Something that is shown."""
 
     version: int = field(default=0, init=False)
@@ -25,14 +25,14 @@ class Item:
 
 
 @dataclass(slots=True, eq=False)
-class UserItem(Item):
+class UserItem(TranscriptItem):
     """A message of the user."""
 
     text: str
 
 
 @dataclass(slots=True, eq=False)
-class AnswerItem(Item):
+class AnswerItem(TranscriptItem):
     """Markdown of the model, or a part of it."""
 
     text: str
@@ -40,14 +40,14 @@ class AnswerItem(Item):
 
 
 @dataclass(slots=True, eq=False)
-class ThinkingItem(Item):
+class ThinkingItem(TranscriptItem):
     """Thoughts of the model."""
 
     text: str
 
 
 @dataclass(slots=True, eq=False)
-class ToolItem(Item):
+class ToolItem(TranscriptItem):
     """A call of a tool, with its output so far."""
 
     call_id: str
@@ -62,7 +62,7 @@ class ToolItem(Item):
 
 
 @dataclass(slots=True, eq=False)
-class ShellItem(Item):
+class ShellItem(TranscriptItem):
     """A command that the user runs."""
 
     command: str
@@ -73,7 +73,7 @@ class ShellItem(Item):
 
 
 @dataclass(slots=True, eq=False)
-class SummaryItem(Item):
+class SummaryItem(TranscriptItem):
     """A summary that stands for a part of the conversation."""
 
     title: str
@@ -81,7 +81,7 @@ class SummaryItem(Item):
 
 
 @dataclass(slots=True, eq=False)
-class NoticeItem(Item):
+class NoticeItem(TranscriptItem):
     """A line of the client, or an error of the agent."""
 
     text: str
@@ -94,7 +94,7 @@ class Listener(Protocol):
     def inserted(self, row: int) -> None:
         """An item is new at a row."""
 
-    def changed(self, item: Item) -> None:
+    def changed(self, item: TranscriptItem) -> None:
         """An item is different."""
 
     def replaced(self) -> None:
@@ -106,11 +106,11 @@ class Transcript:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self.items: list[Item] = []
+        self.items: list[TranscriptItem] = []
         self.listener: Listener | None = None
         self._calls: dict[str, ToolItem] = {}
         self._entries: set[str] = set()
-        self._blocks: dict[int, Item] = {}
+        self._blocks: dict[int, TranscriptItem] = {}
         """Of the answer that is growing, the last item of each of its blocks."""
         self._growing: str | None = None
         """The entry of that answer; empty if it has no name."""
@@ -222,7 +222,7 @@ class Transcript:
         _end_shell(item, result)
         self._change(item)
 
-    def toggle(self, item: Item, *, is_open: bool) -> None:
+    def toggle(self, item: TranscriptItem, *, is_open: bool) -> None:
         """Show an item whole, or folded."""
         item.is_open = is_open
         self._change(item)
@@ -440,15 +440,15 @@ class Transcript:
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
-    def _append(self, item: Item) -> None:
+    def _append(self, item: TranscriptItem) -> None:
         self._insert(len(self.items), item)
 
-    def _insert(self, row: int, item: Item) -> None:
+    def _insert(self, row: int, item: TranscriptItem) -> None:
         self.items.insert(row, item)
         if self.listener is not None:
             self.listener.inserted(row)
 
-    def _change(self, item: Item) -> None:
+    def _change(self, item: TranscriptItem) -> None:
         item.version += 1
         if self.listener is not None:
             self.listener.changed(item)

@@ -23,13 +23,13 @@ from pinnace_tui.content.rendering import Renderer, changes_of, whole
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.content.transcript import (
     AnswerItem,
-    Item,
     NoticeItem,
     ShellItem,
     SummaryItem,
     ThinkingItem,
     ToolItem,
     Transcript,
+    TranscriptItem,
     UserItem,
 )
 from pinnace_tui.content.values import Record
@@ -38,7 +38,7 @@ from pinnace_tui.input.keys import Keys, in_words, read_keys
 from pinnace_tui.main import theme_and_flags
 
 
-def rendered(item: Item, width: int = 60, *, opens: bool = False) -> list[str]:
+def rendered(item: TranscriptItem, width: int = 60, *, opens: bool = False) -> list[str]:
     renderer = Renderer(width, LOOKS[0], shows_thinking=opens, shows_tools=opens)
     return [strip.text.rstrip() for strip in renderer.render(item)]
 
@@ -193,7 +193,7 @@ def test_folded_output_shows_its_end_and_how_much_is_left_out() -> None:
         SummaryItem("t", "a\x1b[2Jb\x07\x9bc\u202ed"),
     ],
 )
-def test_no_text_reaches_the_terminal_as_a_command(item: Item) -> None:
+def test_no_text_reaches_the_terminal_as_a_command(item: TranscriptItem) -> None:
     shown = "\n".join(rendered(item, opens=True))
     assert not {"\x1b", "\x07", "\x9b", "\u202e", "\ud800", "\u2028"} & set(shown)
 

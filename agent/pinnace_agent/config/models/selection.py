@@ -25,7 +25,7 @@ class Choice(NamedTuple):
     level: ThinkingLevel | None = None
 
 
-class Kept(NamedTuple):
+class ResumedChoice(NamedTuple):
     """The model and level of a resumed session."""
 
     model: tuple[str, str] | None = None
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
     has_messages: bool = False
 
 
-NOTHING_KEPT: Final = Kept()
+NOTHING_KEPT: Final = ResumedChoice()
 
 
 class Selection(NamedTuple):
@@ -63,7 +63,11 @@ class _Candidate(NamedTuple):
 
 
 def select_initial(
-    registry: ModelRegistry, settings: Settings, choice: Choice, api_key: str | None = None, kept: Kept = NOTHING_KEPT
+    registry: ModelRegistry,
+    settings: Settings,
+    choice: Choice,
+    api_key: str | None = None,
+    kept: ResumedChoice = NOTHING_KEPT,
 ) -> Selection:
     """Select model and level; `api_key` is used for the provider of the model from now on."""
     if _is_offline(choice.provider):
@@ -89,7 +93,7 @@ def select_initial(
     return Selection(model, level, wanted, scope.models, warnings)
 
 
-def _from_session(registry: ModelRegistry, settings: Settings, kept: Kept) -> _Candidate:
+def _from_session(registry: ModelRegistry, settings: Settings, kept: ResumedChoice) -> _Candidate:
     """Return the model of the resumed session, if it is available."""
     if kept.model is None or not kept.has_messages:
         return _from_settings(registry, settings)

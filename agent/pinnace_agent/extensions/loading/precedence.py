@@ -18,7 +18,7 @@ class ToolOwner(NamedTuple):
     registration: ToolRegistration
 
 
-class Kept(NamedTuple):
+class KeptExtensions(NamedTuple):
     """The extensions that stay, and those that are left out."""
 
     extensions: Sequence[Extension]
@@ -51,7 +51,7 @@ def conflicts(extensions: Iterable[Extension]) -> list[LoadFailure]:
     return found
 
 
-def keep_needed(extensions: Sequence[Extension]) -> Kept:
+def keep_needed(extensions: Sequence[Extension]) -> KeptExtensions:
     """Leave out replaceable extensions if another one has the same tool, command or flag."""
     kept: list[Extension] = []
     left_out: list[Extension] = []
@@ -64,7 +64,7 @@ def keep_needed(extensions: Sequence[Extension]) -> Kept:
         else:
             left_out.append(extension)
             warnings.append(f"{extension.path} is left out: {by.path} has {_overlap(extension, by)} as well")
-    return Kept(kept, left_out, warnings)
+    return KeptExtensions(kept, left_out, warnings)
 
 
 def _overlap(one: Extension, other: Extension) -> str:

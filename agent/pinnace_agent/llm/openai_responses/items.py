@@ -28,7 +28,7 @@ def kind_of(members: Mapping[str, object]) -> Kind | None:
     return _KINDS.get(as_text(members.get("type")) or "")
 
 
-class Item:
+class OutputItem:
     """One output item; also the key of its block."""
 
     __slots__ = ("call_id", "held", "index", "is_done", "is_open", "item_id", "kind", "name", "part", "parts", "wire")
@@ -57,11 +57,11 @@ class OutputItems:
     """All items of one response, in the order in which they began."""
 
     def __init__(self) -> None:
-        self.all: list[Item] = []
-        self._by_index: dict[int, Item] = {}
-        self._by_id: dict[str, Item] = {}
+        self.all: list[OutputItem] = []
+        self._by_index: dict[int, OutputItem] = {}
+        self._by_id: dict[str, OutputItem] = {}
 
-    def find(self, kind: Kind, event: Mapping[str, object], members: Mapping[str, object]) -> Item | None:
+    def find(self, kind: Kind, event: Mapping[str, object], members: Mapping[str, object]) -> OutputItem | None:
         """Find the item that an event is about, None if there is none yet.
 
         Args:
@@ -81,9 +81,9 @@ class OutputItems:
             return None
         return next((item for item in reversed(self.all) if item.kind == kind and not item.is_done), None)
 
-    def add(self, kind: Kind, event: Mapping[str, object], members: Mapping[str, object]) -> Item:
+    def add(self, kind: Kind, event: Mapping[str, object], members: Mapping[str, object]) -> OutputItem:
         """Begin an item. Arguments as `find`."""
-        item = Item(kind)
+        item = OutputItem(kind)
         self.all.append(item)
         if (index := as_count(event.get("output_index"))) is not None:
             self._by_index[index] = item
@@ -91,7 +91,7 @@ class OutputItems:
         self.name(item, event, members)
         return item
 
-    def name(self, item: Item, event: Mapping[str, object], members: Mapping[str, object]) -> None:
+    def name(self, item: OutputItem, event: Mapping[str, object], members: Mapping[str, object]) -> None:
         """Note what an item is called; the first id and name win."""
         for item_id in _ids(event, members):
             self._by_id.setdefault(item_id, item)
@@ -99,7 +99,7 @@ class OutputItems:
         item.call_id = item.call_id or as_text(members.get("call_id")) or ""
         item.name = item.name or as_text(members.get("name")) or ""
 
-    def of_output(self, position: int, kind: Kind, members: Mapping[str, object]) -> Item | None:
+    def of_output(self, position: int, kind: Kind, members: Mapping[str, object]) -> OutputItem | None:
         """Find the item at a place of the finished output."""
         item = self.find(kind, {"output_index": position}, members)
         if item is None:
@@ -114,7 +114,7 @@ def _ids(event: Mapping[str, object], members: Mapping[str, object]) -> list[str
     return [text for value in values if (text := as_text(value))]
 
 
-def _is_other(item: Item, members: Mapping[str, object]) -> bool:
+def _is_other(item: OutputItem, members: Mapping[str, object]) -> bool:
     """Return whether an index is given a second time: to a call that is another, or after the item was done."""
     call_id = as_text(members.get("call_id"))
     if call_id and item.call_id:

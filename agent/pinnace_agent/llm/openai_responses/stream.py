@@ -14,8 +14,8 @@ from pinnace_agent.llm.cost import Tokens, usage_of
 from pinnace_agent.llm.failures import FailureTexts
 from pinnace_agent.llm.openai_responses.items import (
     BLANK_LINE,
-    Item,
     Kind,
+    OutputItem,
     OutputItems,
     joined_texts,
     kind_of,
@@ -118,7 +118,7 @@ class ResponseReader:
 
     # Items
 
-    def _find(self, kind: Kind, event: Mapping[str, object]) -> Item:
+    def _find(self, kind: Kind, event: Mapping[str, object]) -> OutputItem:
         """Find the item of a delta; one that was never announced begins with it."""
         item = self._items.find(kind, event, {})
         if item is None:
@@ -132,7 +132,7 @@ class ResponseReader:
         if kind is not None:
             self._announce(kind, event, members)
 
-    def _announce(self, kind: Kind, event: Mapping[str, object], members: Mapping[str, object]) -> Item:
+    def _announce(self, kind: Kind, event: Mapping[str, object], members: Mapping[str, object]) -> OutputItem:
         item = self._items.find(kind, event, members)
         if item is None:
             item = self._items.add(kind, event, members)
@@ -143,7 +143,7 @@ class ResponseReader:
         self._open(item)
         return item
 
-    def _open(self, item: Item) -> None:
+    def _open(self, item: OutputItem) -> None:
         """Open the block of an item, unless it is open or its name is missing."""
         if item.is_open or (item.kind == "function_call" and not item.name):
             return
@@ -159,7 +159,7 @@ class ResponseReader:
                     self._builder.toolcall_delta(item, piece)
                 item.held = []
 
-    def _call_id(self, item: Item) -> str:
+    def _call_id(self, item: OutputItem) -> str:
         """Return the id of a call in the session: both of the provider's, so that both can be sent back."""
         call_id = item.call_id or item.item_id or f"call_{uuid.uuid4().hex}"
         whole = f"{call_id}{ID_SEPARATOR}{item.item_id}" if item.item_id else call_id
@@ -175,7 +175,7 @@ class ResponseReader:
         if kind is not None:
             self._complete(self._announce(kind, event, members), members)
 
-    def _complete(self, item: Item, members: Mapping[str, object]) -> None:
+    def _complete(self, item: OutputItem, members: Mapping[str, object]) -> None:
         """Close an item: the complete item takes precedence over its deltas."""
         if item.is_done:
             return

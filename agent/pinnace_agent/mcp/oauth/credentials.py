@@ -33,7 +33,7 @@ _POLL_S: Final = 0.1
 _SECRETS: Final = ("access_token", "refresh_token", "id_token")
 
 
-class Stored:
+class StoredCredentials:
     """What is stored for one server. Shown without its contents."""
 
     def __init__(self, fields: Mapping[str, object]) -> None:
@@ -42,7 +42,7 @@ class Stored:
 
     def __repr__(self) -> str:
         """Return the same for every entry."""
-        return "Stored(...)"
+        return "StoredCredentials(...)"
 
     @property
     def tokens(self) -> JsonObject:
@@ -82,7 +82,7 @@ class Stored:
         return dict(value) if is_object(value) else {}
 
 
-NOTHING: Final = Stored({})
+NOTHING: Final = StoredCredentials({})
 
 
 class Credentials:
@@ -103,7 +103,7 @@ class Credentials:
         self._key = f"{namespace(name)}|{self.url}"
         self._own_key = f"pinnace|{self._key}"
 
-    def load(self) -> Stored:
+    def load(self) -> StoredCredentials:
         """Return what is stored now. Blocking.
 
         Raises:
@@ -126,7 +126,7 @@ class Credentials:
             _learn(each)
         key = self._found(states)
         state = None if key is None else states[key]
-        return Stored(state) if is_object(state) else NOTHING
+        return StoredCredentials(state) if is_object(state) else NOTHING
 
     def save(self, changes: Mapping[str, object]) -> None:
         """Change fields of the entry; None removes one. Blocking. Raises as `load` does."""

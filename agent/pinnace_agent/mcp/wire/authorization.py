@@ -30,7 +30,7 @@ from pinnace_agent.core.finishing import finish_within
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object
 from pinnace_agent.mcp.launching import ClientSettings
-from pinnace_agent.mcp.oauth.credentials import FILE_NAME, NOTHING, Credentials, Stored, is_safe_endpoint
+from pinnace_agent.mcp.oauth.credentials import FILE_NAME, NOTHING, Credentials, StoredCredentials, is_safe_endpoint
 from pinnace_agent.mcp.ports import Challenge, SignInFailed
 from pinnace_agent.mcp.wire.local_addresses import REFUSED, leads_here, must_be_elsewhere
 from pinnace_agent.redaction.redactor import REDACTOR
@@ -107,13 +107,13 @@ class StoredToken(httpx2.Auth):
             _authorize(request, newer)
             yield request
 
-    async def _load(self) -> Stored:
+    async def _load(self) -> StoredCredentials:
         try:
             return await trio.to_thread.run_sync(self._credentials.load)
         except _FILE_ERRORS:
             return NOTHING  # a sign-in will say why
 
-    async def _refreshed(self, stale: Stored) -> Stored:
+    async def _refreshed(self, stale: StoredCredentials) -> StoredCredentials:
         """Return what is stored after a refresh, or after that of another process. Cancelling lets it finish."""
         if self._refreshing is None:
             self._refreshing = _Refresh(trio.Event())
@@ -258,7 +258,13 @@ class _Storage:
     """What the library stores, as it is kept for the original."""
 
     def __init__(
-        self, credentials: Credentials, settings: ClientSettings, stored: Stored, redirect: str | None, *, is_new: bool
+        self,
+        credentials: Credentials,
+        settings: ClientSettings,
+        stored: StoredCredentials,
+        redirect: str | None,
+        *,
+        is_new: bool,
     ) -> None:
         self._credentials = credentials
         self._settings = settings
@@ -304,7 +310,7 @@ class _Storage:
 def _provider(
     credentials: Credentials,
     settings: ClientSettings,
-    stored: Stored,
+    stored: StoredCredentials,
     redirecting: Redirecting | None = None,
     *,
     is_step_up: bool = False,
@@ -367,7 +373,7 @@ async def _knows_token_endpoint(
     provider: OAuthClientProvider,
     credentials: Credentials,
     settings: ClientSettings,
-    stored: Stored,
+    stored: StoredCredentials,
     open_client: OpenClient,
 ) -> bool:
     """Have the library know what was discovered at the sign-in; return whether it is enough for a refresh."""
@@ -444,7 +450,7 @@ async def _exchange(request: httpx2.Request, open_client: OpenClient) -> httpx2.
         raise SignInFailed(f"{_origin(url)}: {str(error) or type(error).__name__}") from None
 
 
-def _authorize(request: httpx2.Request, stored: Stored) -> None:
+def _authorize(request: httpx2.Request, stored: StoredCredentials) -> None:
     if stored.access_token is not None:
         request.headers["Authorization"] = f"Bearer {stored.access_token}"
 

@@ -27,20 +27,20 @@ Campaign = Callable[[CampaignRun, Pool, Random, Callable[[], bool]], None]
 """Plays cases until it has no more, or the function reports that its time is over."""
 
 
-class Row(NamedTuple):
+class CampaignShare(NamedTuple):
     """A campaign and its share of the time; 0: all that is left."""
 
     campaign: Campaign
     share: float
 
 
-CAMPAIGNS: Mapping[str, Row] = {
-    "interleavings": Row(interleavings, 0.25),
-    "arguments": Row(arguments, 0.15),
-    "framing": Row(framing, 0.15),
-    "faults": Row(faults, 0.12),
-    "trails": Row(trails, 0.08),
-    "sequences": Row(sequences, 0.0),
+CAMPAIGNS: Mapping[str, CampaignShare] = {
+    "interleavings": CampaignShare(interleavings, 0.25),
+    "arguments": CampaignShare(arguments, 0.15),
+    "framing": CampaignShare(framing, 0.15),
+    "faults": CampaignShare(faults, 0.12),
+    "trails": CampaignShare(trails, 0.08),
+    "sequences": CampaignShare(sequences, 0.0),
 }
 
 

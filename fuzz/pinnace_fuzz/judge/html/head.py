@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pinnace_fuzz.judge.html.markup import EMPTY, Html, join, tag
-from pinnace_fuzz.judge.html.matrix import Row, broken
+from pinnace_fuzz.judge.html.matrix import RuleEvidence, broken
 from pinnace_fuzz.judge.html.reading import Fields, Report, amount, inner, objects, whole, word, words
 from pinnace_fuzz.judge.html.verdicts import look, rank, tally
 
@@ -16,12 +16,12 @@ _EXITS: Final[Mapping[int, str]] = {
 }
 
 
-def cards(reports: Sequence[Report], found: Sequence[Row]) -> Html:
+def cards(reports: Sequence[Report], found: Sequence[RuleEvidence]) -> Html:
     """Write a card for each agent."""
     return tag("div", *(_card(report, at, found) for at, report in enumerate(reports)), class_="cards")
 
 
-def _card(report: Report, at: int, found: Sequence[Row]) -> Html:
+def _card(report: Report, at: int, found: Sequence[RuleEvidence]) -> Html:
     cases = Counter(case.verdict for case in report.cases)
     rules = Counter(row.cells[at].verdict for row in found if row.cells[at].evidence)
     code = whole(report.summary, "exit_code")
@@ -143,7 +143,7 @@ def _reach(cases: int) -> Html:
     return tag("td", str(cases), class_="some" if cases < 5 else "many")
 
 
-def lead(reports: Sequence[Report], found: Sequence[Row]) -> Html:
+def lead(reports: Sequence[Report], found: Sequence[RuleEvidence]) -> Html:
     """Say in a sentence what the page is about."""
     cases = sum(len(each.cases) for each in reports)
     differ = sum(1 for row in found if row.differs)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pinnace_fuzz.judge.html.markup import EMPTY, Html, join, tag
 from pinnace_fuzz.judge.html.path import Visit
-from pinnace_fuzz.judge.html.reading import Line, Process, word
+from pinnace_fuzz.judge.html.reading import Process, TraceLine, word
 from pinnace_fuzz.judge.playing.recording import is_of_kit
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 
@@ -75,7 +75,7 @@ def _rows(process: Process, writer: "_Writer") -> Iterator[Html]:
         yield from left
 
 
-def _kept(lines: Sequence[Line], proof: Collection[int]) -> Iterator[Any]:
+def _kept(lines: Sequence[TraceLine], proof: Collection[int]) -> Iterator[Any]:
     """Yield lines, and in the place of those that are left out how many these are."""
     if len(lines) <= KEPT_LINES:
         yield from lines
@@ -107,7 +107,7 @@ class _Writer:
 
     def gathered(self, line: Any, notes: Mapping[int, object]) -> str:
         """Name the heap that a line may go to; empty: it stands for itself."""
-        if not isinstance(line, Line) or line.record is None or line.number in self.proof:
+        if not isinstance(line, TraceLine) or line.record is None or line.number in self.proof:
             return ""
         if line.number in self._states or line.number in notes:
             return ""
@@ -116,7 +116,7 @@ class _Writer:
         kind = line.record.get("type")
         return kind if isinstance(kind, str) and kind in _QUIET and not line.is_in else ""
 
-    def row(self, line: Line) -> Html:
+    def row(self, line: TraceLine) -> Html:
         """Write a line."""
         is_proof = line.number in self.proof
         is_joined = line.is_in and line.group > 0 and line.group == self._group
@@ -141,7 +141,7 @@ class _Writer:
         )
 
 
-def _label(line: Line) -> Iterator[Html]:
+def _label(line: TraceLine) -> Iterator[Html]:
     """Say what a record is, before it is shown as it was written."""
     record = line.record
     if record is None:
@@ -162,7 +162,7 @@ def _label(line: Line) -> Iterator[Html]:
         yield tag("span", f"id {record['id'][:40]}", class_="soft")
 
 
-def _body(line: Line) -> Html:
+def _body(line: TraceLine) -> Html:
     if not line.text:
         return tag("code", "(an empty line)", class_="soft")
     if len(line.text) <= SHOWN_CHARACTERS:

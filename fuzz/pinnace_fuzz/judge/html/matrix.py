@@ -60,7 +60,7 @@ class Cell(NamedTuple):
         return worst_shutdown(each.case.shutdown for each in self.evidence if each.verdict != "NOT-RUN")
 
 
-class Row(NamedTuple):
+class RuleEvidence(NamedTuple):
     """A rule with its evidence for each agent."""
 
     name: str
@@ -81,15 +81,17 @@ class Row(NamedTuple):
         return len({cell.verdict for cell in self.cells} - {"NOT-RUN"}) > 1
 
 
-def rows(reports: Sequence[Report]) -> list[Row]:
+def rows(reports: Sequence[Report]) -> list[RuleEvidence]:
     """Return the rules that any case is about, sorted by area and number."""
     tables = [_cells(report) for report in reports]
     names = sorted({name for table in tables for name in table}, key=lambda name: (area_of(name), _natural(name)))
-    found: list[Row] = []
+    found: list[RuleEvidence] = []
     for number, name in enumerate(names):
         key = f"r-{name if _PLAIN.fullmatch(name) else number}"
         rule = next((each.rules[name] for each in reports if name in each.rules), Rule("", "", ""))
-        found.append(Row(name, key, area_of(name), rule, tuple(Cell(tuple(table.get(name, ()))) for table in tables)))
+        found.append(
+            RuleEvidence(name, key, area_of(name), rule, tuple(Cell(tuple(table.get(name, ()))) for table in tables))
+        )
     return found
 
 
@@ -134,13 +136,13 @@ def _weight(finding: Finding, case: Case) -> str:
     return source if source in BAD else "FAIL"
 
 
-def broken(found: Sequence[Row], at: int) -> tuple[int, int]:
+def broken(found: Sequence[RuleEvidence], at: int) -> tuple[int, int]:
     """Return how many rules the agent at this place breaks, of how many that it was judged by."""
     judged = [row.cells[at].verdict for row in found if row.cells[at].verdict != "NOT-RUN"]
     return sum(verdict in BAD for verdict in judged), len(judged)
 
 
-def table(reports: Sequence[Report], found: Sequence[Row]) -> Html:
+def table(reports: Sequence[Report], found: Sequence[RuleEvidence]) -> Html:
     """Write the matrix: the rules that an agent breaks come first, by the worst of their verdicts."""
     width = 1 + 2 * len(reports)
     tops = [
@@ -156,7 +158,7 @@ def table(reports: Sequence[Report], found: Sequence[Row]) -> Html:
     ]
     subs = [tag("th", name, scope="col") for _ in reports for name in ("verdict", "end")]
     head = tag("thead", tag("tr", tag("th", "Rule", scope="col", rowspan=2), *tops), tag("tr", *subs, class_="sub"))
-    groups: dict[str, list[Row]] = defaultdict(list)
+    groups: dict[str, list[RuleEvidence]] = defaultdict(list)
     for row in found:
         groups[row.worst].append(row)
     bodies = [_group(verdict, groups[verdict], reports, width) for verdict in sorted(groups, key=rank)]
@@ -166,7 +168,7 @@ def table(reports: Sequence[Report], found: Sequence[Row]) -> Html:
     return tag("div", whole, class_="wide", tabindex="0", role="region", aria_label="Agents and rules")
 
 
-def _group(verdict: str, found: Sequence[Row], reports: Sequence[Report], width: int) -> Html:
+def _group(verdict: str, found: Sequence[RuleEvidence], reports: Sequence[Report], width: int) -> Html:
     counts = [
         tag("td", tally(Counter(row.cells[at].verdict for row in found if row.cells[at].evidence)), colspan=2)
         for at in range(len(reports))
@@ -178,7 +180,7 @@ def _group(verdict: str, found: Sequence[Row], reports: Sequence[Report], width:
     return tag("tbody", tag("tr", title, *counts, class_="area"), *inner)
 
 
-def _row(row: Row, reports: Sequence[Report], width: int) -> Iterator[Html]:
+def _row(row: RuleEvidence, reports: Sequence[Report], width: int) -> Iterator[Html]:
     key = row.key
     name = tag("button", row.name, type="button", class_="open", aria_expanded="true", aria_controls=f"{key}-more")
     chapter = tag("small", chapter_of(row.area))
@@ -199,7 +201,7 @@ def _row(row: Row, reports: Sequence[Report], width: int) -> Iterator[Html]:
     yield tag("tr", inside, class_="drill", id=f"{key}-more")
 
 
-def _pair(cell: Cell, row: Row, report: Report) -> Iterator[Html]:
+def _pair(cell: Cell, row: RuleEvidence, report: Report) -> Iterator[Html]:
     if not cell.evidence:
         nothing = tag("span", "no case", class_="hear")
         yield tag("td", nothing, class_="nothing")
@@ -211,7 +213,7 @@ def _pair(cell: Cell, row: Row, report: Report) -> Iterator[Html]:
     yield tag("td", ending(cell.shutdown) if cell.verdict != "NOT-RUN" else None, class_="how")
 
 
-def _drill(row: Row, reports: Sequence[Report]) -> Html:
+def _drill(row: RuleEvidence, reports: Sequence[Report]) -> Html:
     notes = [chip("tone", word) for word in (row.rule.level, row.rule.origin and f"origin: {row.rule.origin}") if word]
     text = tag("p", prose(row.rule.text) or "No rule of the specification has this name.", " ", join(notes))
     parts = [

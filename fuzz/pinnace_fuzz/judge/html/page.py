@@ -17,7 +17,7 @@ from pinnace_fuzz.judge.html import chart as charts
 from pinnace_fuzz.judge.html.cases import CaseWriter, is_listed
 from pinnace_fuzz.judge.html.head import cards, lead
 from pinnace_fuzz.judge.html.markup import EMPTY, Html, join, tag
-from pinnace_fuzz.judge.html.matrix import Row, rows, table
+from pinnace_fuzz.judge.html.matrix import RuleEvidence, rows, table
 from pinnace_fuzz.judge.html.reading import Fields, Report, read_file, read_report, word
 from pinnace_fuzz.judge.html.verdicts import LOOKS, chapter_of, legend, look, rank
 from pinnace_fuzz.judge.reports.json_report import Run, as_json
@@ -123,7 +123,7 @@ def _cases(reports: Sequence[Report], writer: CaseWriter) -> Html:
     return tag("div", *(writer.article(case, report, is_named=several) for case, report in listed), id="cases")
 
 
-def _controls(reports: Sequence[Report], found: Sequence[Row]) -> Html:
+def _controls(reports: Sequence[Report], found: Sequence[RuleEvidence]) -> Html:
     """Write the filters; the script shows them, since without it they do nothing."""
     there = {case.verdict for each in reports for case in each.cases}
     there |= {cell.verdict for row in found for cell in row.cells}

@@ -7,7 +7,7 @@ those of the chart's region RUN.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from pinnace_fuzz.judge.html.reading import Line
+from pinnace_fuzz.judge.html.reading import TraceLine
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 from pinnace_spec.observers.verdicts import Record
 from pinnace_spec.statechart.names import STOPPING, STOPPING_OF
@@ -24,7 +24,7 @@ class Visit(NamedTuple):
     number: int
 
 
-def visits(lines: Iterable[Line]) -> list[Visit]:
+def visits(lines: Iterable[TraceLine]) -> list[Visit]:
     """Return the states, each with the number of the record that shows it; the first is the initial state."""
     found = [Visit(IDLE, 0)]
     for line in lines:

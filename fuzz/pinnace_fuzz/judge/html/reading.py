@@ -21,7 +21,7 @@ class NotAReport(ValueError):
     """A file is not a report of the tester."""
 
 
-class Line(NamedTuple):
+class TraceLine(NamedTuple):
     """A line of a trace."""
 
     number: int
@@ -37,7 +37,7 @@ class Line(NamedTuple):
 class Process(NamedTuple):
     """The trace of one process."""
 
-    lines: Sequence[Line]
+    lines: Sequence[TraceLine]
     how: str
     code: int | None
     seconds: float
@@ -202,10 +202,10 @@ def _process(source: Fields) -> Process:
     )
 
 
-def _line(source: Fields) -> Line:
+def _line(source: Fields) -> TraceLine:
     line = word(source, "line")
     characters = whole(source, "characters") or len(line)
-    return Line(
+    return TraceLine(
         whole(source, "n") or 0,
         amount(source, "at"),
         source.get("dir") == "in",

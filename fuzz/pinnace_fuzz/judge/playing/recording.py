@@ -18,7 +18,7 @@ from pinnace_spec.observers.verdicts import Direction, Step
 KIT_ID = "kit-"
 
 
-class Line(NamedTuple):
+class RawTraceLine(NamedTuple):
     """One line of a trace, not yet read."""
 
     direction: Direction
@@ -32,7 +32,7 @@ class Recording(Journal):
 
     def __init__(self, *, max_line_bytes: int | None = None, max_bytes: int | None = None) -> None:
         super().__init__(max_line_bytes=max_line_bytes, max_bytes=max_bytes)
-        self.lines: list[Line] = []
+        self.lines: list[RawTraceLine] = []
         self.marks: list[tuple[int, str]] = []
         """Numbers of lines before a mark, and its name."""
         self.begun_s = time.monotonic()
@@ -42,7 +42,7 @@ class Recording(Journal):
         self._group = 0
 
     def _take_line(self, line: bytes, time_s: float) -> None:
-        self.lines.append(Line("out", line, time_s, 0))
+        self.lines.append(RawTraceLine("out", line, time_s, 0))
         # As leniently as observers read: an escaped lone surrogate is JSON, and waits for the record must find it.
         record = record_of(line.decode("utf-8", "surrogateescape"))
         if record is None:
@@ -57,7 +57,7 @@ class Recording(Journal):
         with self._condition:
             self._group += 1
             now_s = time.monotonic()
-            self.lines += [Line("in", line, now_s, self._group) for line in self._inputs.feed(data)]
+            self.lines += [RawTraceLine("in", line, now_s, self._group) for line in self._inputs.feed(data)]
         super().take_sent(data)
 
     def end_input(self) -> None:
@@ -66,7 +66,7 @@ class Recording(Journal):
             if rest := self._inputs.rest:
                 self._inputs = LineSplitter()
                 self._group += 1
-                self.lines.append(Line("in", rest, time.monotonic(), self._group))
+                self.lines.append(RawTraceLine("in", rest, time.monotonic(), self._group))
 
     def mark(self, name: str) -> None:
         """Set a mark here."""

@@ -122,7 +122,7 @@ COMMAND: Final = Command(
 )
 
 
-class Item(NamedTuple):
+class CompletionItem(NamedTuple):
     """A completion of an incomplete word."""
 
     value: str
@@ -131,14 +131,14 @@ class Item(NamedTuple):
     """Or `file` or `dir`: the shell itself completes the value."""
 
 
-class Line(NamedTuple):
+class PrecedingWords(NamedTuple):
     """A command line before the word that is being completed."""
 
     values: Mapping[str, Any]  # Any: the table names the type
     words: Sequence[str]
 
 
-Completer = Callable[[Line, str], Iterable[Item | str]]
+Completer = Callable[[PrecedingWords, str], Iterable[CompletionItem | str]]
 
 
 def main(words: Sequence[str]) -> int:
@@ -161,7 +161,7 @@ def answer(instruction: str) -> int:
     return 0
 
 
-def complete(before: Sequence[str], incomplete: str) -> list[Item]:
+def complete(before: Sequence[str], incomplete: str) -> list[CompletionItem]:
     """Return the completions of an incomplete word. After any error there are none.
 
     Args:
@@ -176,7 +176,7 @@ def complete(before: Sequence[str], incomplete: str) -> list[Item]:
         words.append(name)
     options = (*attach_command().options, *OPTIONS) if words[:1] == ["attach"] else OPTIONS
     found = Scanner(options, keeps_unknown=True, is_lenient=True).scan(words)
-    line = Line(found.values, found.words)
+    line = PrecedingWords(found.values, found.words)
     if "--" not in words and incomplete.startswith("-"):
         return [item for item in _option_names(options, line) if item.value.startswith(incomplete)]
     completed: str | Sequence[str] = "words"
@@ -184,16 +184,16 @@ def complete(before: Sequence[str], incomplete: str) -> list[Item]:
         named = [option for option in options if option.takes_value() and words[-1] in option.names]
         completed = named[0].completed if named else completed
     values = _COMPLETERS[completed](line, incomplete) if isinstance(completed, str) else completed
-    items = [item if isinstance(item, Item) else Item(item) for item in values]
+    items = [item if isinstance(item, CompletionItem) else CompletionItem(item) for item in values]
     return [item for item in items if item.kind != "plain" or item.value.startswith(incomplete)]
 
 
-def _option_names(options: Iterable[Option], line: Line) -> Iterable[Item]:
+def _option_names(options: Iterable[Option], line: PrecedingWords) -> Iterable[CompletionItem]:
     """Return the names of all options but those that have been given and count once."""
     for option in options:
         if option.help is not None and (option.repeats or option.field not in line.values):
             for name in option.names:
-                yield Item(name, option.help)
+                yield CompletionItem(name, option.help)
 
 
 def _asked(shell: str, env: Mapping[str, str]) -> tuple[list[str], str]:
@@ -223,7 +223,7 @@ def _split(line: str) -> list[str]:
     return words
 
 
-def _line(shell: str, item: Item) -> str:
+def _line(shell: str, item: CompletionItem) -> str:
     match shell:
         case "bash":
             return f"{item.kind},{item.value}"
@@ -235,13 +235,13 @@ def _line(shell: str, item: Item) -> str:
             return f"{item.kind},{item.value}\t{item.help}" if item.help else f"{item.kind},{item.value}"
 
 
-def _words(line: Line, incomplete: str) -> Iterable[Item | str]:
+def _words(line: PrecedingWords, incomplete: str) -> Iterable[CompletionItem | str]:
     """Complete a message: a subcommand if it is the first word, or its form, or a file."""
     given = line.words
     if incomplete.startswith("@"):
         return _files(incomplete)
     if not given:
-        return [Item(name, text) for name, (text, _) in SUBCOMMANDS.items()]
+        return [CompletionItem(name, text) for name, (text, _) in SUBCOMMANDS.items()]
     return SUBCOMMANDS[given[0]][1] if len(given) == 1 and given[0] in SUBCOMMANDS else ()
 
 
@@ -267,11 +267,11 @@ def _catalog() -> "tuple[Catalog, ModelRegistry]":
     return catalog, ModelRegistry(catalog, read_auth(folder / "auth.json"), os.environ)
 
 
-def _providers(_line: Line, _incomplete: str) -> Iterable[str]:
+def _providers(_line: PrecedingWords, _incomplete: str) -> Iterable[str]:
     return sorted(_catalog()[0].providers())
 
 
-def _models(line: Line, _incomplete: str) -> Iterable[str]:
+def _models(line: PrecedingWords, _incomplete: str) -> Iterable[str]:
     """Complete a model: those of the provider that is named, or else of all that have a key."""
     catalog, registry = _catalog()
     if provider := line.values.get("provider"):
@@ -282,19 +282,19 @@ def _models(line: Line, _incomplete: str) -> Iterable[str]:
 def _list_of(items: Completer) -> Completer:
     """Complete the last item of a comma list."""
 
-    def last(line: Line, incomplete: str) -> Iterable[Item | str]:
+    def last(line: PrecedingWords, incomplete: str) -> Iterable[CompletionItem | str]:
         done, comma, rest = incomplete.rpartition(",")
         return [f"{done}{comma}{item}" for item in items(line, rest)]
 
     return last
 
 
-def _file(_line: Line, incomplete: str) -> Iterable[Item]:
-    return [Item(incomplete, kind="file")]
+def _file(_line: PrecedingWords, incomplete: str) -> Iterable[CompletionItem]:
+    return [CompletionItem(incomplete, kind="file")]
 
 
-def _folder(_line: Line, incomplete: str) -> Iterable[Item]:
-    return [Item(incomplete, kind="dir")]
+def _folder(_line: PrecedingWords, incomplete: str) -> Iterable[CompletionItem]:
+    return [CompletionItem(incomplete, kind="dir")]
 
 
 _COMPLETERS: Final[Mapping[str, Completer]] = {
