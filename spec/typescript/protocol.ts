@@ -6,52 +6,52 @@ export type Command =
   | PromptCommand
   | SteerCommand
   | FollowUpCommand
-  | QueueMessageCommand
   | ClearQueueCommand
   | AbortCommand
-  | NewSessionCommand
-  | ResetCommand
-  | SwitchSessionCommand
-  | ForkCommand
-  | BranchCommand
-  | SetModelCommand
-  | SetThinkingLevelCommand
-  | SetSteeringModeCommand
-  | SetFollowUpModeCommand
-  | SetQueueModeCommand
-  | CompactCommand
-  | SetAutoCompactionCommand
-  | SetAutoRetryCommand
-  | BashCommand
-  | ExportHtmlCommand
-  | SetSessionNameCommand
-  | GetEntriesCommand
-  | ExtensionUiResponseCommand
-  | ClientResponseCommand
-  | HelloCommand
-  | SetActiveToolsCommand
-  | SetToolApprovalCommand
-  | SetLabelCommand
-  | NavigateTreeCommand
-  | ReloadCommand
-  | ListSessionsCommand
-  | GetQueueCommand
   | AbortRetryCommand
+  | BashCommand
   | AbortBashCommand
-  | CloneCommand
-  | CycleModelCommand
-  | CycleThinkingLevelCommand
   | GetStateCommand
   | GetMessagesCommand
-  | GetAvailableModelsCommand
-  | GetSessionStatsCommand
-  | GetForkMessagesCommand
   | GetLastAssistantTextCommand
-  | GetCommandsCommand
-  | GetBranchMessagesCommand
-  | GetAvailableThinkingLevelsCommand
+  | GetSessionStatsCommand
+  | GetEntriesCommand
   | GetTreeCommand
-  | GetToolsCommand;
+  | GetForkMessagesCommand
+  | GetCommandsCommand
+  | GetToolsCommand
+  | GetQueueCommand
+  | GetAvailableModelsCommand
+  | GetAvailableThinkingLevelsCommand
+  | NewSessionCommand
+  | SwitchSessionCommand
+  | ForkCommand
+  | CloneCommand
+  | SetSessionNameCommand
+  | NavigateTreeCommand
+  | SetLabelCommand
+  | ListSessionsCommand
+  | CompactCommand
+  | ExportHtmlCommand
+  | SetModelCommand
+  | CycleModelCommand
+  | SetThinkingLevelCommand
+  | CycleThinkingLevelCommand
+  | SetSteeringModeCommand
+  | SetFollowUpModeCommand
+  | SetAutoCompactionCommand
+  | SetAutoRetryCommand
+  | SetActiveToolsCommand
+  | SetToolApprovalCommand
+  | ReloadCommand
+  | HelloCommand
+  | ExtensionUiResponseCommand
+  | ClientResponseCommand
+  | QueueMessageCommand
+  | ResetCommand
+  | BranchCommand
+  | GetBranchMessagesCommand
+  | SetQueueModeCommand;
 
 /** What an agent may write: one line on stdout. */
 export type Output =

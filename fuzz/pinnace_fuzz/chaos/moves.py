@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from pinnace_fuzz.script import Scripted
+from pinnace_spec.records import command_table
 
 Drawn = Mapping[str, Any]
 """The edge of JSON: what a move was drawn with."""
@@ -51,13 +52,9 @@ SETTINGS: Final[Sequence[Mapping[str, object]]] = (
     {"type": "set_tool_approval", "mode": "never"},
 )
 READS: Final[Sequence[Mapping[str, object]]] = tuple(
-    {"type": name}
-    for name in (
-        *("get_state", "get_messages", "get_session_stats", "get_last_assistant_text", "get_commands", "get_tree"),
-        *("get_available_models", "get_fork_messages", "get_entries", "get_available_thinking_levels", "get_tools"),
-        *("list_sessions", "get_queue"),
-    )
+    {"type": name} for name in command_table.READS if name not in {"export_html", "get_branch_messages"}
 )
+"""Without what writes a file, and without another name of one of them."""
 STOPS: Final[Sequence[Mapping[str, object]]] = (
     {"type": "abort"},
     {"type": "abort"},

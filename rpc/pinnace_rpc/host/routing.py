@@ -11,9 +11,9 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 
+from pinnace_spec.records.command_table import READS
 from pinnace_spec.records.parsing import MAX_ID_CHARS
 from pinnace_spec.rules.errors import PARSE_COMMAND
-from pinnace_spec.statechart.names import READS
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
 
 MESSAGES: Final = frozenset({"prompt", "steer", "follow_up"})

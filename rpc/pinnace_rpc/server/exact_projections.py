@@ -10,7 +10,8 @@ from typing import ClassVar, Final, cast
 import orjson
 
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_spec.profiles.profiles import OWN_COMMANDS, ClientProfile
+from pinnace_spec.profiles.profiles import ClientProfile
+from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.wire.json_text import encode_fragment, encode_record
 
 Record = Mapping[str, object]

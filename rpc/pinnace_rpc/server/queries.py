@@ -205,8 +205,7 @@ def _extension_command(info: "CommandInfo") -> Mapping[str, object]:
     command: dict[str, object] = {"name": info.name, "source": info.source, "path": source["path"]}
     if info.description is not None:
         command["description"] = info.description
-    location = _LOCATIONS[str(source["scope"])]
-    return {**command, "location": location, "sourceInfo": source}
+    return {**command, "sourceInfo": source}
 
 
 def _command(name: str, description: str, source: str, path: str, origin: Origin) -> Mapping[str, object]:

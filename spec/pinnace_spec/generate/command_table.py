@@ -1,4 +1,4 @@
-"""The table of commands' fields, as a module of Python: made of the models, and read without pydantic."""
+"""What the models say of commands, as tables in a module of Python that is read without pydantic."""
 
 from types import NoneType
 from typing import Annotated, Final, Literal, get_args, get_origin
@@ -9,7 +9,7 @@ from pinnace_spec.records.flat_commands import LISTS
 
 # Fields of every command, and fields that hold lists, which are left to the models.
 _LEFT_OUT: Final = frozenset({"id", "type", *LISTS})
-_HEAD: Final = f'''"""The fields of every command, as the models (`commands`) say.
+_HEAD: Final = f'''"""The fields of every command, and lists of commands, as the models (`commands`) say.
 
 {NOTE}
 """
@@ -25,11 +25,28 @@ one, `...` if it must be there; and the attribute of the model."""
 COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {{
 '''
 
+_ABOUT_READS: Final = '"""Change nothing: they are answered in every state, and may be asked twice."""'
+_ABOUT_OWN: Final = (
+    '"""No release of the original has them: clients of older generations can use `hello` alone of ours."""'
+)
+
 
 def command_table(_spec: Spec) -> str:
     """Return the module `pinnace_spec.records.command_table`."""
     lines = [line for name in MODELS for line in _command(name)]
-    return "\n".join([_HEAD.rstrip("\n"), *lines, "}", ""])
+    reads = [name for name, model in MODELS.items() if model.reads]
+    own = [name for name, model in MODELS.items() if model.since == "ours" and name != "hello"]
+    return "\n".join(
+        [
+            *(_HEAD.rstrip("\n"), *lines, "}"),
+            *("", *_list("READS", reads), _ABOUT_READS),
+            *("", *_list("OWN_COMMANDS", own), _ABOUT_OWN, ""),
+        ]
+    )
+
+
+def _list(name: str, commands: list[str]) -> list[str]:
+    return [f"{name}: Final = (", *(f'    "{each}",' for each in commands), ")"]
 
 
 def _command(name: str) -> list[str]:

@@ -44,18 +44,5 @@ EVENT_NAMES: Final = (
 )
 """Every record type that the fullest profile may write beside responses; `events` has a model of each."""
 
-OWN_COMMANDS: Final = (
-    "client_response",
-    "get_tools",
-    "set_active_tools",
-    "set_tool_approval",
-    "set_label",
-    "navigate_tree",
-    "list_sessions",
-    "get_queue",
-    "reload",
-)
-"""Commands that no release of the original has; in `seed` and older generations they are unknown, but for `hello`."""
-
 # The published protocol complete, with the additive records and fields of later generations.
 DEFAULT_PROFILE: Final[Profile] = "pi"

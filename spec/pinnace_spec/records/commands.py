@@ -1,13 +1,14 @@
-"""The commands of all generations as models, field by field.
+"""The commands of all generations as models: their fields, and every fact that is stated of a command elsewhere.
 
-The one source of what a command is: the schemas, and the table by which most commands are read (`command_table`), are
-generated from it. Types only; the models are built on first use, since most processes see few kinds. Has no access to
-the wording of errors (`parsing`) nor to what a command does. Source: the published protocol and its older generations.
+The one source of what a command is: the schemas, the pages, the tables by which most commands are read and sorted
+(`command_table`), the samples of the judge and the codes of errors are made of it. The order is that of the pages.
+Types only; the models are built on first use, since most processes see few kinds. Has no access to the wording of
+errors (`parsing`) nor to what a command does. Source: the published protocol and its older generations.
 """
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import (
@@ -33,36 +34,46 @@ from pinnace_spec.records.messages import (
     TextContent,
     ThinkingLevel,
 )
+from pinnace_spec.rules.errors import ErrorCode as E
 from pinnace_spec.rules.limits import MAX_SESSIONS_LISTED
 from pinnace_spec.wire.file_texts import file_text
 
-PlainName = Literal[
-    "abort_retry",
-    "abort_bash",
-    "clone",
-    "cycle_model",
-    "cycle_thinking_level",
-    "get_state",
-    "get_messages",
-    "get_available_models",
-    "get_session_stats",
-    "get_fork_messages",
-    "get_last_assistant_text",
-    "get_commands",
-]
-OldestPlainName = Literal["get_branch_messages"]
-LaterPlainName = Literal["get_available_thinking_levels", "get_tree"]
-OwnPlainName = Literal["get_tools"]
-
 Generation = Literal["0.18", "0.5x", "seed", "0.87", "1.5", "ours"]
+
+Group = Literal[
+    "Runs",
+    "Shell commands",
+    "Queries",
+    "Sessions",
+    "Settings",
+    "Protocol, dialogs and files",
+    "Names of earlier generations",
+]
+"""What commands are for: the headings of the pages, in their order."""
+
+_QUEUED: Final = (E.QUEUE_FULL, E.NO_MODEL, E.NO_API_KEY, E.ABORTED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION)
+_SWITCH: Final = (E.SESSION_NOT_SAVED, E.IO_ERROR, E.REFUSED_BY_EXTENSION, E.SESSION_UNAVAILABLE, E.ABORTED)
+_SAVED: Final = (E.SESSION_NOT_SAVED, E.SESSION_UNAVAILABLE, E.ABORTED)
+_WAITS: Final = (E.ABORTED, E.SHUTTING_DOWN)
 
 
 class CommandModel(BaseModel):
-    """What all commands have. `since` and `until` name the generations that know a command."""
+    """What all commands have, and what is declared of each beside its fields."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
     since: ClassVar[Generation] = "seed"
+    """The first generation that knows the command."""
     until: ClassVar[Generation | None] = None
+    """The last one; None: all later ones do."""
+    group: ClassVar[Group]
+    """Where it stands on the pages."""
+    reads: ClassVar[bool] = False
+    """Whether it changes nothing: it is answered in every state, and may be asked twice."""
+    errors: ClassVar[tuple[E, ...]] = ()
+    """The codes that it may be refused with, beside those of every command (`rules.command_errors`)."""
+    sample: ClassVar[Mapping[str, object]] = {}
+    """Fields of a valid record, where a made-up value would have no effect. Paths are relative, since some agents
+    create what they name."""
 
     id: StrictStr | StrictInt | StrictFloat | None = None
 
@@ -178,6 +189,8 @@ class _Message(_Text):
 class Prompt(_Message):
     """Send a prompt. During a run, `streamingBehavior` determines how the message is queued."""
 
+    group = "Runs"
+    errors = (E.BUSY, E.COMPACTING, *_QUEUED, E.AUTHENTICATION_FAILED, E.SESSION_UNAVAILABLE, E.SHUTTING_DOWN)
     type: Literal["prompt"]
     streamingBehavior: Literal["steer", "followUp"] | None = None
 
@@ -185,26 +198,26 @@ class Prompt(_Message):
 class Steer(_Message):
     """Queue a message that is delivered before the model's next answer."""
 
+    group = "Runs"
+    errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
     type: Literal["steer"]
 
 
 class FollowUp(_Message):
     """Queue a message that is delivered when the agent would otherwise stop."""
 
+    group = "Runs"
+    errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
     type: Literal["follow_up"]
-
-
-class QueueMessage(_Text):
-    """The name of `steer` in the oldest generation."""
-
-    since, until = "0.18", "0.18"
-    type: Literal["queue_message"]
 
 
 class ClearQueue(CommandModel):
     """Empty the queues and return their messages."""
 
     since = "0.87"
+    group = "Runs"
+    errors = (E.SESSION_NOT_SAVED, *_WAITS)
+    sample = {"by": "a name"}
     type: Literal["clear_queue"]
     by: Annotated[StrictStr, Field(min_length=1, max_length=MAX_MESSAGE_ID_CHARS)] | None = None
 
@@ -212,27 +225,168 @@ class ClearQueue(CommandModel):
 class Abort(CommandModel):
     """Abort the run or the compaction; `queue` determines what happens to queued messages."""
 
+    group = "Runs"
     type: Literal["abort"]
     queue: Literal["hold", "clear", "continue"] = "hold"
+
+
+class AbortRetry(CommandModel):
+    """Cancel the delay before a retry."""
+
+    group = "Runs"
+    type: Literal["abort_retry"]
+
+
+class Bash(CommandModel):
+    """Run a shell command of the client."""
+
+    group = "Shell commands"
+    errors = (E.SHELL_UNAVAILABLE, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION, *_WAITS)
+    sample = {"command": "true"}
+    type: Literal["bash"]
+    command: StrictStr
+    excludeFromContext: StrictBool = False
+
+
+class AbortBash(CommandModel):
+    """End every shell command of the client."""
+
+    group = "Shell commands"
+    type: Literal["abort_bash"]
+
+
+class GetState(CommandModel):
+    """Read the state of the agent and its selections."""
+
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_state"]
+
+
+class GetMessages(CommandModel):
+    """Read the messages of the context."""
+
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_messages"]
+
+
+class GetLastAssistantText(CommandModel):
+    """Read the text of the newest answer."""
+
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_last_assistant_text"]
+
+
+class GetSessionStats(CommandModel):
+    """Read the usage of the session."""
+
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_session_stats"]
+
+
+class GetEntries(CommandModel):
+    """Read the session's entries, or those after one of them."""
+
+    since = "0.87"
+    group = "Queries"
+    reads = True
+    errors = (E.ENTRY_NOT_FOUND, *_WAITS)
+    type: Literal["get_entries"]
+    # `since` is the wire's name; the class variable of that name says which generation knows the command.
+    since_entry: StrictStr | None = Field(default=None, alias="since")
+
+
+class GetTree(CommandModel):
+    """Read the session's entries as a tree."""
+
+    since = "0.87"
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_tree"]
+
+
+class GetForkMessages(CommandModel):
+    """List the messages that can be forked from."""
+
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_fork_messages"]
+
+
+class GetCommands(CommandModel):
+    """List the commands, templates and skills that a prompt can name after a slash."""
+
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_commands"]
+
+
+class GetTools(CommandModel):
+    """List every tool, with the schema of its arguments, its source, and whether it is active."""
+
+    since = "ours"
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_tools"]
+
+
+class GetQueue(CommandModel):
+    """List the queued messages and, on request, those that were returned to clients."""
+
+    since = "ours"
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    sample = {"returned": True}
+    type: Literal["get_queue"]
+    returned: StrictBool = False
+
+
+class GetAvailableModels(CommandModel):
+    """List the models that can be selected."""
+
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_available_models"]
+
+
+class GetAvailableThinkingLevels(CommandModel):
+    """List the thinking levels of the current model."""
+
+    since = "0.87"
+    group = "Queries"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_available_thinking_levels"]
 
 
 class NewSession(CommandModel):
     """Start a new session."""
 
+    group = "Sessions"
+    errors = (*_SWITCH, E.SHUTTING_DOWN)
     type: Literal["new_session"]
     parentSession: StrictStr | None = None
-
-
-class Reset(CommandModel):
-    """The name of `new_session` in the oldest generation."""
-
-    since, until = "0.18", "0.18"
-    type: Literal["reset"]
 
 
 class SwitchSession(CommandModel):
     """Open another session file."""
 
+    group = "Sessions"
+    errors = (E.SESSION_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
+    sample = {"sessionPath": "nonexistent/session.jsonl"}
     type: Literal["switch_session"]
     sessionPath: StrictStr
 
@@ -240,36 +394,145 @@ class SwitchSession(CommandModel):
 class Fork(CommandModel):
     """Start a session that ends before a user's message."""
 
+    group = "Sessions"
+    errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
+    sample = {"entryId": "00000000"}
     type: Literal["fork"]
     entryId: StrictStr
 
 
-class Branch(CommandModel):
-    """The name of `fork` in the oldest generation."""
+class Clone(CommandModel):
+    """Continue in a copy of the session."""
 
-    since, until = "0.18", "0.18"
-    type: Literal["branch"]
-    entryIndex: StrictInt
+    group = "Sessions"
+    errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
+    type: Literal["clone"]
+
+
+class SetSessionName(CommandModel):
+    """Name the session."""
+
+    group = "Sessions"
+    errors = (*_SAVED, E.SHUTTING_DOWN)
+    type: Literal["set_session_name"]
+    name: StrictStr
+
+
+class NavigateTree(CommandModel):
+    """Move the session to another entry: the conversation continues from there, and the branch that is left stays."""
+
+    since = "ours"
+    group = "Sessions"
+    errors = (
+        *(E.BUSY, E.COMPACTING, E.ENTRY_NOT_FOUND, E.NO_MODEL, E.NO_API_KEY, E.AUTHENTICATION_FAILED),
+        *(E.COMPACTION_FAILED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION),
+    )
+    sample = {"entryId": "00000000"}
+    type: Literal["navigate_tree"]
+    entryId: StrictStr | None
+    summarize: StrictBool = False
+    instructions: StrictStr | None = None
+
+
+class SetLabel(CommandModel):
+    """Label an entry of the session, or remove its label."""
+
+    since = "ours"
+    group = "Sessions"
+    errors = (E.ENTRY_NOT_FOUND, *_SAVED, E.SHUTTING_DOWN)
+    sample = {"entryId": "00000000", "label": "a label"}
+    type: Literal["set_label"]
+    entryId: StrictStr
+    label: StrictStr | None = None
+
+
+class ListSessions(CommandModel):
+    """List saved sessions, those that were written to last first, a page at a time."""
+
+    since = "ours"
+    group = "Sessions"
+    reads = True
+    errors = (E.SESSION_UNAVAILABLE, *_WAITS)
+    sample = {"limit": 5}
+    type: Literal["list_sessions"]
+    cwd: StrictStr | None = None
+    all: StrictBool = False
+    cursor: StrictStr | None = None
+    limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS_LISTED)] | None = None
+
+
+class Compact(CommandModel):
+    """Compact the context: summarise its older part."""
+
+    group = "Sessions"
+    errors = (
+        E.ALREADY_COMPACTED,
+        E.NOTHING_TO_COMPACT,
+        E.COMPACTION_IN_PROGRESS,
+        E.COMPACTION_CANCELLED,
+        E.COMPACTION_FAILED,
+        E.NO_MODEL,
+        E.NO_API_KEY,
+        E.SESSION_NOT_SAVED,
+        E.REFUSED_BY_EXTENSION,
+        *_WAITS,
+    )
+    type: Literal["compact"]
+    customInstructions: StrictStr | None = None
+
+
+class ExportHtml(CommandModel):
+    """Write the session as an HTML page."""
+
+    group = "Sessions"
+    reads = True
+    errors = (E.SESSION_UNAVAILABLE, E.IO_ERROR, E.NOT_IMPLEMENTED, *_WAITS)
+    sample = {"outputPath": "page.html"}
+    type: Literal["export_html"]
+    outputPath: StrictStr | None = None
 
 
 class SetModel(CommandModel):
     """Select a model."""
 
+    group = "Settings"
+    errors = (E.MODEL_NOT_FOUND, E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN)
+    sample = {"provider": "fake", "modelId": "m2"}
     type: Literal["set_model"]
     provider: StrictStr
     modelId: StrictStr
 
 
+class CycleModel(CommandModel):
+    """Select the next model."""
+
+    group = "Settings"
+    errors = (E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN)
+    type: Literal["cycle_model"]
+
+
 class SetThinkingLevel(CommandModel):
     """Select a thinking level."""
 
+    group = "Settings"
+    errors = (*_SAVED, E.SHUTTING_DOWN)
     type: Literal["set_thinking_level"]
     level: ThinkingLevel
+
+
+class CycleThinkingLevel(CommandModel):
+    """Select the next thinking level."""
+
+    group = "Settings"
+    errors = (*_SAVED, E.SHUTTING_DOWN)
+    type: Literal["cycle_thinking_level"]
 
 
 class SetSteeringMode(CommandModel):
     """Set how many steering messages are delivered at once."""
 
+    group = "Settings"
+    errors = _WAITS
     type: Literal["set_steering_mode"]
     mode: QueueMode
 
@@ -277,28 +540,17 @@ class SetSteeringMode(CommandModel):
 class SetFollowUpMode(CommandModel):
     """Set how many follow-ups are delivered at once."""
 
+    group = "Settings"
+    errors = _WAITS
     type: Literal["set_follow_up_mode"]
     mode: QueueMode
-
-
-class SetQueueMode(CommandModel):
-    """Set both modes, as in the oldest generation."""
-
-    since, until = "0.18", "0.18"
-    type: Literal["set_queue_mode"]
-    mode: QueueMode
-
-
-class Compact(CommandModel):
-    """Compact the context: summarise its older part."""
-
-    type: Literal["compact"]
-    customInstructions: StrictStr | None = None
 
 
 class SetAutoCompaction(CommandModel):
     """Turn automatic compaction on or off."""
 
+    group = "Settings"
+    errors = _WAITS
     type: Literal["set_auto_compaction"]
     enabled: StrictBool
 
@@ -306,44 +558,59 @@ class SetAutoCompaction(CommandModel):
 class SetAutoRetry(CommandModel):
     """Turn automatic retry on or off."""
 
+    group = "Settings"
+    errors = _WAITS
     type: Literal["set_auto_retry"]
     enabled: StrictBool
 
 
-class Bash(CommandModel):
-    """Run a shell command of the client."""
+class SetActiveTools(CommandModel):
+    """Select the tools that the next request declares, and no others."""
 
-    type: Literal["bash"]
-    command: StrictStr
-    excludeFromContext: StrictBool = False
-
-
-class ExportHtml(CommandModel):
-    """Write the session as an HTML page."""
-
-    type: Literal["export_html"]
-    outputPath: StrictStr | None = None
+    since = "ours"
+    group = "Settings"
+    errors = (E.TOOL_NOT_FOUND, *_WAITS)
+    sample = {"names": ["read"]}
+    type: Literal["set_active_tools"]
+    names: list[StrictStr]
 
 
-class SetSessionName(CommandModel):
-    """Name the session."""
+class SetToolApproval(CommandModel):
+    """Choose which tool calls need the user's approval."""
 
-    type: Literal["set_session_name"]
-    name: StrictStr
+    since = "ours"
+    group = "Settings"
+    errors = _WAITS
+    type: Literal["set_tool_approval"]
+    mode: ApprovalMode
 
 
-class GetEntries(CommandModel):
-    """Read the session's entries, or those after one of them."""
+class Reload(CommandModel):
+    """Read the user's files again: settings, models, keys, resources and extensions. The session stays."""
 
-    since = "0.87"
-    type: Literal["get_entries"]
-    # `since` is the wire's name; the class variable of that name says which generation knows the command.
-    since_entry: StrictStr | None = Field(default=None, alias="since")
+    since = "ours"
+    group = "Settings"
+    errors = (E.BUSY, E.COMPACTING, E.INVALID_CONFIGURATION, *_WAITS)
+    type: Literal["reload"]
+
+
+class Hello(CommandModel):
+    """Identify the agent; as the first command, select the profile."""
+
+    since = "ours"
+    group = "Protocol, dialogs and files"
+    errors = (E.TOO_LATE,)
+    type: Literal["hello"]
+    protocol: ClientProfile | None = None
+    delegate: list[FileMethod] | None = None
+    directories: list[StrictStr] | None = None
 
 
 class ExtensionUiResponse(CommandModel):
     """Answer a dialog. This command has no response, whatever its content."""
 
+    group = "Protocol, dialogs and files"
+    sample = {"id": "unknown", "cancelled": True}
     type: Literal["extension_ui_response"]
     value: object = None
     confirmed: object = None
@@ -354,6 +621,8 @@ class ClientResponse(CommandModel):
     """Answer a request for a file. This command has no response, whatever its content."""
 
     since = "ours"
+    group = "Protocol, dialogs and files"
+    sample = {"id": "unknown", "success": True}
     type: Literal["client_response"]
     success: object = None
     content: object = None
@@ -361,149 +630,65 @@ class ClientResponse(CommandModel):
     errorCode: object = None
 
 
-class SetActiveTools(CommandModel):
-    """Select the tools that the next request declares, and no others."""
-
-    since = "ours"
-    type: Literal["set_active_tools"]
-    names: list[StrictStr]
-
-
-class SetToolApproval(CommandModel):
-    """Choose which tool calls need the user's approval."""
-
-    since = "ours"
-    type: Literal["set_tool_approval"]
-    mode: ApprovalMode
-
-
-class SetLabel(CommandModel):
-    """Label an entry of the session, or remove its label."""
-
-    since = "ours"
-    type: Literal["set_label"]
-    entryId: StrictStr
-    label: StrictStr | None = None
-
-
-class NavigateTree(CommandModel):
-    """Move the session to another entry: the conversation continues from there, and the branch that is left stays."""
-
-    since = "ours"
-    type: Literal["navigate_tree"]
-    entryId: StrictStr | None
-    summarize: StrictBool = False
-    instructions: StrictStr | None = None
-
-
-class Reload(CommandModel):
-    """Read the user's files again: settings, models, keys, resources and extensions. The session stays."""
-
-    since = "ours"
-    type: Literal["reload"]
-
-
-class ListSessions(CommandModel):
-    """List saved sessions, those that were written to last first, a page at a time."""
-
-    since = "ours"
-    type: Literal["list_sessions"]
-    cwd: StrictStr | None = None
-    all: StrictBool = False
-    cursor: StrictStr | None = None
-    limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS_LISTED)] | None = None
-
-
-class GetQueue(CommandModel):
-    """List the queued messages and, on request, those that were returned to clients."""
-
-    since = "ours"
-    type: Literal["get_queue"]
-    returned: StrictBool = False
-
-
-class Hello(CommandModel):
-    """Identify the agent; as the first command, select the profile."""
-
-    since = "ours"
-    type: Literal["hello"]
-    protocol: ClientProfile | None = None
-    delegate: list[FileMethod] | None = None
-    directories: list[StrictStr] | None = None
-
-
-class Plain(CommandModel):
-    """A command without fields of its own. For the schema; reading one needs no model (`flat_commands`)."""
-
-    type: PlainName
-
-
-class OldestPlain(CommandModel):
-    """The same, of the oldest generation alone."""
+class QueueMessage(_Text):
+    """The name of `steer` in the oldest generation."""
 
     since, until = "0.18", "0.18"
-    type: OldestPlainName
+    group = "Names of earlier generations"
+    errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
+    type: Literal["queue_message"]
 
 
-class LaterPlain(CommandModel):
-    """The same, of later generations."""
+class Reset(CommandModel):
+    """The name of `new_session` in the oldest generation."""
 
-    since = "0.87"
-    type: LaterPlainName
+    since, until = "0.18", "0.18"
+    group = "Names of earlier generations"
+    errors = (*_SWITCH, E.SHUTTING_DOWN)
+    type: Literal["reset"]
 
 
-class OwnPlain(CommandModel):
-    """The same, of pinnace alone."""
+class Branch(CommandModel):
+    """The name of `fork` in the oldest generation."""
 
-    since = "ours"
-    type: OwnPlainName
+    since, until = "0.18", "0.18"
+    group = "Names of earlier generations"
+    errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
+    sample = {"entryIndex": 0}
+    type: Literal["branch"]
+    entryIndex: StrictInt
+
+
+class GetBranchMessages(CommandModel):
+    """The name of `get_fork_messages` in the oldest generation."""
+
+    since, until = "0.18", "0.18"
+    group = "Names of earlier generations"
+    reads = True
+    errors = _WAITS
+    type: Literal["get_branch_messages"]
+
+
+class SetQueueMode(CommandModel):
+    """Set both modes, as in the oldest generation."""
+
+    since, until = "0.18", "0.18"
+    group = "Names of earlier generations"
+    errors = _WAITS
+    type: Literal["set_queue_mode"]
+    mode: QueueMode
 
 
 AnyCommand: TypeAlias = CommandModel | FlatCommand
 
-_WITH_FIELDS: Final[tuple[type[CommandModel], ...]] = (
-    Prompt,
-    Steer,
-    FollowUp,
-    QueueMessage,
-    ClearQueue,
-    Abort,
-    NewSession,
-    Reset,
-    SwitchSession,
-    Fork,
-    Branch,
-    SetModel,
-    SetThinkingLevel,
-    SetSteeringMode,
-    SetFollowUpMode,
-    SetQueueMode,
-    Compact,
-    SetAutoCompaction,
-    SetAutoRetry,
-    Bash,
-    ExportHtml,
-    SetSessionName,
-    GetEntries,
-    ExtensionUiResponse,
-    ClientResponse,
-    Hello,
-    SetActiveTools,
-    SetToolApproval,
-    SetLabel,
-    NavigateTree,
-    Reload,
-    ListSessions,
-    GetQueue,
-)
-_WITHOUT_FIELDS: Final[tuple[type[CommandModel], ...]] = (Plain, OldestPlain, LaterPlain, OwnPlain)
+
+def _declared() -> Iterator[tuple[str, type[CommandModel]]]:
+    for declared in tuple(globals().values()):
+        if isinstance(declared, type) and issubclass(declared, CommandModel) and "type" in declared.__annotations__:
+            [name] = cast("Sequence[str]", getattr(declared.__annotations__["type"], "__args__", ()))
+            yield name, declared
 
 
-def _names(model: type[CommandModel]) -> Sequence[str]:
-    return cast(Sequence[str], getattr(model.__annotations__["type"], "__args__", ()))
-
-
-MODELS: Final[Mapping[str, type[CommandModel]]] = {
-    name: model for models in (_WITH_FIELDS, _WITHOUT_FIELDS) for model in models for name in _names(model)
-}
+MODELS: Final[Mapping[str, type[CommandModel]]] = dict(_declared())
+"""Every command by its name, in the order of this module, which is that of the pages."""
 ALL_COMMANDS: Final = tuple(MODELS)

@@ -1,12 +1,13 @@
 """Which error codes a command may be answered with, for people who write clients.
 
-Decides nothing: the codes themselves are in `errors`, and a test holds recorded failures to this table. Must not know
-pydantic.
+Decides nothing: the codes themselves are in `errors`, those of a command beside its fields (`records.commands`), and a
+test holds recorded failures to them.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
+from pinnace_spec.records.commands import MODELS
 from pinnace_spec.rules.errors import ErrorCode as E
 
 MEANINGS: Final[Mapping[E, str]] = {
@@ -50,76 +51,7 @@ OF_LINES: Final = (E.PARSE_ERROR, E.INVALID_COMMAND, E.UNKNOWN_COMMAND)
 COMMON: Final = (E.INVALID_FIELD, E.INTERNAL_ERROR)
 """Any command may be answered with these."""
 
-_QUEUED: Final = (E.QUEUE_FULL, E.NO_MODEL, E.NO_API_KEY, E.ABORTED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION)
-_SWITCH: Final = (E.SESSION_NOT_SAVED, E.IO_ERROR, E.REFUSED_BY_EXTENSION, E.SESSION_UNAVAILABLE, E.ABORTED)
-_SAVED: Final = (E.SESSION_NOT_SAVED, E.SESSION_UNAVAILABLE, E.ABORTED)
-_WAITS: Final = (E.ABORTED, E.SHUTTING_DOWN)
-
-OF_COMMANDS: Final[Mapping[str, tuple[E, ...]]] = {
-    "prompt": (E.BUSY, E.COMPACTING, *_QUEUED, E.AUTHENTICATION_FAILED, E.SESSION_UNAVAILABLE, E.SHUTTING_DOWN),
-    "steer": (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN),
-    "follow_up": (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN),
-    "queue_message": (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN),
-    "clear_queue": (E.SESSION_NOT_SAVED, *_WAITS),
-    "abort": (),
-    "abort_retry": (),
-    "new_session": (*_SWITCH, E.SHUTTING_DOWN),
-    "reset": (*_SWITCH, E.SHUTTING_DOWN),
-    "switch_session": (E.SESSION_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN),
-    "fork": (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN),
-    "branch": (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN),
-    "clone": (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN),
-    "set_model": (E.MODEL_NOT_FOUND, E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN),
-    "cycle_model": (E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN),
-    "set_thinking_level": (*_SAVED, E.SHUTTING_DOWN),
-    "cycle_thinking_level": (*_SAVED, E.SHUTTING_DOWN),
-    "set_steering_mode": _WAITS,
-    "set_follow_up_mode": _WAITS,
-    "set_queue_mode": _WAITS,
-    "set_auto_compaction": _WAITS,
-    "set_auto_retry": _WAITS,
-    "set_session_name": (*_SAVED, E.SHUTTING_DOWN),
-    "compact": (
-        E.ALREADY_COMPACTED,
-        E.NOTHING_TO_COMPACT,
-        E.COMPACTION_IN_PROGRESS,
-        E.COMPACTION_CANCELLED,
-        E.COMPACTION_FAILED,
-        E.NO_MODEL,
-        E.NO_API_KEY,
-        E.SESSION_NOT_SAVED,
-        E.REFUSED_BY_EXTENSION,
-        *_WAITS,
-    ),
-    "bash": (E.SHELL_UNAVAILABLE, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION, *_WAITS),
-    "abort_bash": (),
-    "export_html": (E.SESSION_UNAVAILABLE, E.IO_ERROR, E.NOT_IMPLEMENTED, *_WAITS),
-    "hello": (E.TOO_LATE,),
-    "get_state": _WAITS,
-    "get_messages": _WAITS,
-    "get_available_models": _WAITS,
-    "get_available_thinking_levels": _WAITS,
-    "get_session_stats": _WAITS,
-    "get_fork_messages": _WAITS,
-    "get_branch_messages": _WAITS,
-    "get_last_assistant_text": _WAITS,
-    "get_commands": _WAITS,
-    "get_entries": (E.ENTRY_NOT_FOUND, *_WAITS),
-    "get_tree": _WAITS,
-    "get_tools": _WAITS,
-    "set_active_tools": (E.TOOL_NOT_FOUND, *_WAITS),
-    "set_tool_approval": _WAITS,
-    "set_label": (E.ENTRY_NOT_FOUND, *_SAVED, E.SHUTTING_DOWN),
-    "navigate_tree": (
-        *(E.BUSY, E.COMPACTING, E.ENTRY_NOT_FOUND, E.NO_MODEL, E.NO_API_KEY, E.AUTHENTICATION_FAILED),
-        *(E.COMPACTION_FAILED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION),
-    ),
-    "reload": (E.BUSY, E.COMPACTING, E.INVALID_CONFIGURATION, *_WAITS),
-    "list_sessions": (E.SESSION_UNAVAILABLE, *_WAITS),
-    "get_queue": _WAITS,
-    "extension_ui_response": (),
-    "client_response": (),
-}
+OF_COMMANDS: Final[Mapping[str, tuple[E, ...]]] = {name: model.errors for name, model in MODELS.items()}
 """For each command, those beside the common ones."""
 
 

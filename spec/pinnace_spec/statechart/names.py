@@ -6,6 +6,8 @@ those are in `run` and `transitions`.
 
 from typing import Final, Literal, NamedTuple
 
+from pinnace_spec.records.command_table import READS
+
 Region = Literal["io", "session", "ui", "shell", "run"]
 
 # A trigger that several regions know is offered to them in this order: what waits is answered before what works ends.
@@ -62,23 +64,6 @@ STATES: Final[dict[Region, tuple[str, ...]]] = {
     "run": RUN_STATES,
 }
 
-READS: Final = (
-    "get_state",
-    "get_messages",
-    "get_available_models",
-    "get_available_thinking_levels",
-    "get_session_stats",
-    "get_fork_messages",
-    "get_branch_messages",
-    "get_last_assistant_text",
-    "get_commands",
-    "get_entries",
-    "get_tree",
-    "export_html",
-    "get_tools",
-    "list_sessions",
-    "get_queue",
-)
 # Take effect at once and are seen by the next request or the next delivery.
 SETTINGS: Final = (
     "set_model",

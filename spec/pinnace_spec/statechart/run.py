@@ -5,6 +5,7 @@ Rows only; see `transitions` for how they are read. Must not know what a guard c
 
 from typing import Final
 
+from pinnace_spec.records.command_table import READS
 from pinnace_spec.statechart.names import (
     ALWAYS,
     BUSY,
@@ -15,7 +16,6 @@ from pinnace_spec.statechart.names import (
     MODES,
     NON_COMMANDS,
     NOT_SWITCHING,
-    READS,
     RUN_COMMANDS,
     RUN_ENDS,
     RUN_START,

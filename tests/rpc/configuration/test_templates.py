@@ -10,11 +10,17 @@ import pytest
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
-from pinnace_spec.profiles.profiles import Profile
+from pinnace_spec.profiles.profiles import ClientProfile, Profile
 
 TEMPLATE: Final = "---\ndescription: Say it\n---\nSay $1, then ${2:-nothing}.\n"
 SKILL: Final = "---\nname: pdf\ndescription: Reads PDF files\n---\n\nUse tools.\n"
 HIDDEN: Final = "---\nname: hidden\ndescription: h\ndisable-model-invocation: true\n---\nSecret.\n"
+EXTENSION: Final = """
+def extension(pi):
+    @pi.command("given")
+    async def given(ctx, args):
+        pass
+"""
 HELD: Final = {"text": [{"gate": "g"}, "x"]}
 
 
@@ -226,6 +232,20 @@ def test_the_first_generation_has_its_own_words_alone(agent: AgentStarter, first
     running = agent(again=first, protocol="seed")
     told = [{key: value for key, value in each.items() if key != "sourceInfo"} for each in expected(running)]
     assert told == running.ask("get_commands")["commands"]
+
+
+@pytest.mark.parametrize("protocol", ["pi", "1.5", "seed", "0.5x"])
+def test_a_command_of_an_extension_has_no_location(
+    protocol: ClientProfile, agent: AgentStarter, first: HomedAgent
+) -> None:
+    """R-CMD-01: a location says which folder a file was found in by its name."""
+    write(first.home.root, {"given.py": EXTENSION})
+    running = agent([], "-e", str(first.home.root / "given.py"), again=first, protocol=protocol)
+    commands = {each["name"]: each for each in running.ask("get_commands")["commands"]}
+
+    assert "extension" == commands["given"]["source"]
+    assert "location" not in commands["given"]
+    assert "user" == commands["say"]["location"]
 
 
 def test_the_hint_about_arguments_is_shown(agent: AgentStarter, first: HomedAgent) -> None:

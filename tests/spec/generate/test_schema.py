@@ -18,7 +18,8 @@ from pinnace_spec.generate.schema.field_meanings import MEANINGS
 from pinnace_spec.generate.schema.json_schema import PREFIX, target, walk
 from pinnace_spec.generate.source import load
 from pinnace_spec.profiles.generations import GENERATIONS, GenerationName, generation
-from pinnace_spec.profiles.profiles import OWN_COMMANDS, PROFILES, Profile
+from pinnace_spec.profiles.profiles import PROFILES, Profile
+from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.records.commands import ALL_COMMANDS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.outputs import validate_output

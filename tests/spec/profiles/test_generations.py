@@ -6,8 +6,9 @@ from pinnace_spec.generate.schema.dating import holders
 from pinnace_spec.generate.schema.schema import everything, schema
 from pinnace_spec.generate.source import load
 from pinnace_spec.profiles.generations import GENERATIONS, KINDS, Generation, Kind, generation, lifetimes, release_of
-from pinnace_spec.profiles.profiles import OWN_COMMANDS, PROFILES
+from pinnace_spec.profiles.profiles import PROFILES
 from pinnace_spec.records import other_records
+from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.records.commands import ALL_COMMANDS, MODELS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.messages import STOP_REASONS, THINKING_LEVELS

@@ -9,7 +9,8 @@ from typing import Any, cast, get_args
 import pytest
 from pydantic import ValidationError
 
-from pinnace_spec.profiles.profiles import OWN_COMMANDS, PROFILES
+from pinnace_spec.profiles.profiles import PROFILES
+from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.records.commands import (
     ALL_COMMANDS,
     MODELS,
@@ -49,6 +50,12 @@ def test_every_published_example_is_a_command(example: Json) -> None:
 def test_the_commands_are_those_of_every_generation() -> None:
     assert SEED | OLDEST | LATER | OURS == set(ALL_COMMANDS)
     assert len(ALL_COMMANDS) == len(set(ALL_COMMANDS)) == len(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sample_has_fields_of_its_command_alone(name: str) -> None:
+    """A misspelt one would be ignored, as every unknown field is."""
+    assert set(MODELS[name].sample) <= {field.alias or key for key, field in MODELS[name].model_fields.items()}
 
 
 def test_every_command_says_which_generations_know_it() -> None:

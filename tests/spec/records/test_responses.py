@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pinnace_fuzz.records import objects
-from pinnace_spec.profiles.profiles import DEFAULT_PROFILE, OWN_COMMANDS, PROFILES, Profile
+from pinnace_spec.profiles.profiles import DEFAULT_PROFILE, PROFILES, Profile
+from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.records.commands import ALL_COMMANDS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.outputs import validate_output

@@ -20,26 +20,6 @@ if TYPE_CHECKING:
 NAME = "arguments"
 _STATE = {"id": "before", "type": "get_state"}
 _AFTER = {"id": "after", "type": "get_state"}
-# Values of texts where any other would have no effect; paths are relative, since some agents create what they name.
-_SENSIBLE: Mapping[str, Mapping[str, Any]] = {
-    "bash": {"command": "true"},
-    "export_html": {"outputPath": "page.html"},
-    "set_model": {"provider": "fake", "modelId": "m2"},
-    "switch_session": {"sessionPath": "nonexistent/session.jsonl"},
-    "fork": {"entryId": "00000000"},
-    "branch": {"entryIndex": 0},
-    "get_entries": {},
-    "navigate_tree": {"entryId": "00000000"},
-    "set_label": {"entryId": "00000000", "label": "a label"},
-    "reload": {},
-    "list_sessions": {"limit": 5},
-    "clear_queue": {"by": "a name"},
-    "get_queue": {"returned": True},
-    "set_active_tools": {"names": ["read"]},
-    "hello": {},
-    "extension_ui_response": {"id": "unknown", "cancelled": True},
-    "client_response": {"id": "unknown", "success": True},
-}
 _WRONG: tuple[Any, ...] = (None, True, 7, -1.5, "bogus", "", [], ["x"], {}, {"a": 1})
 # Settings that agents are known to accept without validation.
 _NASTY: tuple[Mapping[str, Any], ...] = (
@@ -69,7 +49,7 @@ def valid(command: str) -> dict[str, Any]:
     for name in schema.get("required", []):
         if name != "type":
             found[name] = _sample(schema["properties"][name], schema)
-    return {**found, **_SENSIBLE.get(command, {})}
+    return {**found, **MODELS[command].sample}
 
 
 def _schema(command: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pinnace_spec.generate.schema.json_schema import (
     target,
     walk,
 )
-from pinnace_spec.generate.schema.model_texts import PLAIN_TEXTS, field_texts
+from pinnace_spec.generate.schema.model_texts import field_texts
 from pinnace_spec.records.messages import APPROVAL_MODES, QUEUE_MODES, STOP_REASONS, THINKING_LEVELS
 from pinnace_spec.records.parsing import MAX_ID_CHARS
 
@@ -79,7 +79,6 @@ def input_definitions(models: Mapping[str, object]) -> dict[str, Schema]:
     result: dict[str, Schema] = {}
     for name in models:
         command = {**definitions[str(target(schemas["command", name]))]}
-        command["description"] = PLAIN_TEXTS.get(name, command["description"])
         command["properties"] = {"type": {"const": name}, **_without(command["properties"], "type"), "id": dict(_ID_IN)}
         command["required"] = sorted(command.get("required", ["type"]), key=lambda field: field != "type")
         command |= CONSTRAINTS.get(f"{pascal(name)}Command", {})

@@ -30,26 +30,6 @@ _MODULES: Final = (
     updates,
 )
 
-# Models of commands without fields say nothing of any one of them.
-PLAIN_TEXTS: Final[Mapping[str, str]] = {
-    "abort_retry": "Cancel the delay before a retry.",
-    "abort_bash": "End every shell command of the client.",
-    "clone": "Continue in a copy of the session.",
-    "cycle_model": "Select the next model.",
-    "cycle_thinking_level": "Select the next thinking level.",
-    "get_state": "Read the state of the agent and its selections.",
-    "get_messages": "Read the messages of the context.",
-    "get_available_models": "List the models that can be selected.",
-    "get_session_stats": "Read the usage of the session.",
-    "get_fork_messages": "List the messages that can be forked from.",
-    "get_last_assistant_text": "Read the text of the newest answer.",
-    "get_commands": "List the commands, templates and skills that a prompt can name after a slash.",
-    "get_branch_messages": "The name of `get_fork_messages` in the oldest generation.",
-    "get_available_thinking_levels": "List the thinking levels of the current model.",
-    "get_tools": "List every tool, with the schema of its arguments, its source, and whether it is active.",
-    "get_tree": "Read the session's entries as a tree.",
-}
-
 
 @cache
 def field_texts() -> Mapping[str, Mapping[str, str]]:
@@ -69,6 +49,7 @@ def _own_texts(node: ast.ClassDef) -> dict[str, str]:
         if (
             isinstance(statement, ast.AnnAssign)
             and isinstance(statement.target, ast.Name)
+            and not ast.unparse(statement.annotation).startswith("ClassVar")  # of the model, no field of a record
             and isinstance(after, ast.Expr)
             and isinstance(after.value, ast.Constant)
             and isinstance(after.value.value, str)

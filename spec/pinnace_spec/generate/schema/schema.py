@@ -19,8 +19,9 @@ from pinnace_spec.generate.schema.json_schema import PREFIX, Schema, one_of, pas
 from pinnace_spec.generate.schema.model_schema import input_definitions, output_definitions
 from pinnace_spec.generate.source import NOTE, Spec
 from pinnace_spec.profiles.generations import GENERATIONS, Generation, GenerationName, generation
-from pinnace_spec.profiles.profiles import OWN_COMMANDS, PROFILES, Profile
+from pinnace_spec.profiles.profiles import PROFILES, Profile
 from pinnace_spec.records import other_records
+from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.records.commands import MODELS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.responses import DATA, FAILURES, MAY_LACK_DATA

@@ -18,49 +18,8 @@ from pinnace_spec.statechart.names import CLIENT_ANSWERS
 from pinnace_spec.statechart.transitions import Transition
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Runs": ("prompt", "steer", "follow_up", "clear_queue", "abort", "abort_retry"),
-    "Shell commands": ("bash", "abort_bash"),
-    "Queries": (
-        "get_state",
-        "get_messages",
-        "get_last_assistant_text",
-        "get_session_stats",
-        "get_entries",
-        "get_tree",
-        "get_fork_messages",
-        "get_commands",
-        "get_tools",
-        "get_queue",
-        "get_available_models",
-        "get_available_thinking_levels",
-    ),
-    "Sessions": (
-        "new_session",
-        "switch_session",
-        "fork",
-        "clone",
-        "set_session_name",
-        "navigate_tree",
-        "set_label",
-        "list_sessions",
-        "compact",
-        "export_html",
-    ),
-    "Settings": (
-        "set_model",
-        "cycle_model",
-        "set_thinking_level",
-        "cycle_thinking_level",
-        "set_steering_mode",
-        "set_follow_up_mode",
-        "set_auto_compaction",
-        "set_auto_retry",
-        "set_active_tools",
-        "set_tool_approval",
-        "reload",
-    ),
-    "Protocol, dialogs and files": ("hello", "extension_ui_response", "client_response"),
-    "Names of earlier generations": ("queue_message", "reset", "branch", "get_branch_messages", "set_queue_mode"),
+    group: tuple(name for name, model in MODELS.items() if model.group == group)
+    for group in dict.fromkeys(model.group for model in MODELS.values())
 }
 """Every command once, by what it is for."""
 

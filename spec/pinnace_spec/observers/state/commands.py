@@ -11,6 +11,7 @@ from typing import Final
 
 from pinnace_spec.observers import edge
 from pinnace_spec.observers.verdicts import Record, Step
+from pinnace_spec.records import command_table
 from pinnace_spec.statechart.names import CLIENT_ANSWERS
 
 UNREADABLE: Final = "parse"
@@ -27,20 +28,7 @@ SLOW_COMMANDS: Final = (
     | {"abort", "export_html", "list_sessions"}
 )
 """Commands that are answered after their work. All others are answered as soon as they are read."""
-READS: Final = frozenset(
-    {"get_state", "get_messages", "get_session_stats", "get_last_assistant_text", "get_fork_messages", "get_commands"}
-    | {
-        "get_branch_messages",
-        "get_available_models",
-        "get_available_thinking_levels",
-        "get_entries",
-        "get_tree",
-        "get_tools",
-        "get_queue",
-        "list_sessions",
-    }
-    | {"hello", "export_html"}
-)
+READS: Final = frozenset({*command_table.READS, "hello"})
 """Change nothing."""
 
 _BLANKS: Final = " \t\r\v\f"
