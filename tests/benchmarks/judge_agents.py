@@ -185,7 +185,7 @@ def table(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield f"## {name}"
         yield ""
         kit = report["kit"]
-        yield f"Seed {kit['seed']}, {kit['jobs']} jobs, {kit['date']}."
+        yield f"Seed {kit['seed']}, {kit['jobs']} job{'' if kit['jobs'] == 1 else 's'}, {kit['date']}."
         yield ""
         yield from [*findings(report)] or ["Nothing."]
 

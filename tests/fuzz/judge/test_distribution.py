@@ -51,7 +51,7 @@ def test_it_judges_without_the_agent(tmp_path: Path) -> None:
 
     # What the tiny agent of the tests can do: no answer of a model, no session, one read.
     options = ["--adapter", "none", "--only", "FRM/", "--only", "ERR/", "--campaign", "none", "--time", "60s"]
-    options += ["--out", str(tmp_path / "out")]
+    options += ["--report", "html", "--out", str(tmp_path / "out")]
     judged = subprocess.run(
         [str(home / "bin" / "pinnace-conform"), *options, "--", sys.executable, str(TINY)],
         env=env,
@@ -63,3 +63,4 @@ def test_it_judges_without_the_agent(tmp_path: Path) -> None:
 
     assert judged.returncode == 0, judged.stdout + judged.stderr
     assert " PASS" in judged.stdout
+    assert (tmp_path / "out" / "report.html").read_text().startswith("<!DOCTYPE html>")

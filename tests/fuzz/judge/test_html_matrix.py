@@ -158,7 +158,7 @@ def test_an_abort_and_a_refusal_lead_back() -> None:
 
 def test_the_drawing_lights_up_the_states_and_the_ways_of_a_path() -> None:
     chart = published()
-    text = chart.definition()
+    text = chart.drawing
     lit = chart.lit(
         "k",
         [Visit("idle", 0), Visit("preflight", 1), Visit("persisting", 2), Visit("llm", 2), Visit("stopping.run", 3)],
@@ -180,7 +180,7 @@ def test_without_a_drawing_there_is_none() -> None:
     chart = Chart('<svg xmlns="http://www.w3.org/2000/svg"><g id="other"/></svg>')
 
     assert not chart.is_drawn
-    assert "" == chart.definition()
+    assert "class" not in chart.drawing
 
 
 def test_nothing_that_could_act_gets_from_the_drawing_into_the_page() -> None:
@@ -189,9 +189,9 @@ def test_nothing_that_could_act_gets_from_the_drawing_into_the_page() -> None:
         '<g class="state"><title>idle</title><rect x="0" width="2"/><script>x</script></g></g></svg>'
     )
 
-    assert '<text y="3">hi</text>' in chart.definition()
-    assert "script" not in chart.definition()
-    assert "x:y" not in chart.definition()
+    assert '<text y="3">hi</text>' in chart.drawing
+    assert "script" not in chart.drawing
+    assert "x:y" not in chart.drawing
 
 
 def test_the_case_has_its_path_as_links_to_the_records() -> None:

@@ -137,6 +137,8 @@ def test_what_cannot_be_seen_is_shown_by_its_number() -> None:
 
     assert "\\u202e\\xff\\u001b\\ud800" in read.text()
     assert "\u202e" not in read.text()
+    # In an attribute there is no markup around it.
+    assert [] == [value for _, _, value in read.attributes if "<i>" in value]
 
 
 def test_the_head_says_how_it_was_judged() -> None:
@@ -184,7 +186,7 @@ def test_long_lines_are_folded_and_long_traces_are_cut_around_the_proof() -> Non
 
     assert 'id="a1-1-0-1500"' in written
     assert 'id="a1-1-0-1400"' not in written
-    assert "lines are left out here" in written
+    assert "lines left out here" in written
     assert written.count('class="size"') == written.count('<li class="out')
     assert len(written) < 1_500_000
 

@@ -5,12 +5,13 @@ the drawing is hard-coded but its class names: it is generated, and changes with
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 from xml.etree import ElementTree as Xml
 
-from pinnace_fuzz.judge.html.markup import EMPTY, Html, join, tag
+from markupsafe import Markup
+
 from pinnace_fuzz.judge.html.path import Visit
 from pinnace_spec import data
 
@@ -35,11 +36,12 @@ class Chart:
     def __init__(self, drawing: str) -> None:
         root = Xml.fromstring(drawing)
         region = next((each for each in root.iter(f"{_SVG}g") if each.get("id") == f"region-{_REGION}"), None)
-        self._pieces: list[Html] = []
+        self._drawn = Xml.Element("g", id="chart")
         self.ways: list[Way] = []
         self._centres: dict[float, str] = {}
         self._names: dict[str, str] = {}
-        self._extent = (0.0, 0.0, 1.0, 1.0)
+        self.extent = ("0", "0", "1", "1")
+        """The corner of the drawing, its width and its height."""
         if region is not None:
             self._take(region)
 
@@ -59,60 +61,44 @@ class Chart:
         ys = [_number(each, "y2") for each in region.iter(f"{_SVG}line")]
         texts = [_number(each, "y") for each in region.iter(f"{_SVG}text")]
         top = min(texts, default=0.0) + 2
-        self._extent = (0.0, top, max(xs, default=0) + 80, max([*ys, *texts], default=0) - top + _MARGIN)
-        open_way: list[Html] = []
+        width, height = max(xs, default=0) + 80, max([*ys, *texts], default=0) - top + _MARGIN
+        self.extent = ("0", f"{top:g}", f"{width:g}", f"{height:g}")
+        for group in region.iter(f"{_SVG}g"):
+            for each in group:
+                each.tail = None  # indentation
+        way: Xml.Element | None = None
         for each in region:
-            if "way" in (each.get("class") or "").split():
-                self._close(open_way)
-                open_way = [self._way(each)]
-            elif open_way and each.tag in (f"{_SVG}circle", f"{_SVG}text"):
-                open_way.append(_copy(each))
+            classes = (each.get("class") or "").split()
+            if "way" in classes:
+                way = Xml.SubElement(self._drawn, "g", {"class": "move", "id": f"w{len(self.ways)}"})
+                way.extend(self._way(each))
+            elif way is not None and each.tag in (f"{_SVG}circle", f"{_SVG}text"):
+                way.extend(_copies(each))
                 if source := self._centres.get(_number(each, "cx")):
                     self.ways[-1].sources.add(source)
-            elif "state" in (each.get("class") or "").split():
+            elif "state" in classes:
                 name = (each.findtext(f"{_SVG}title") or "").strip()
-                parts = [_copy(inner) for inner in each if inner.tag != f"{_SVG}title"]
-                self._pieces.append(tag("g", *parts, class_="state", id=self._names[name]))
+                state = Xml.SubElement(self._drawn, "g", {"class": "state", "id": self._names[name]})
+                state.extend(copy for inner in each if inner.tag != f"{_SVG}title" for copy in _copies(inner))
             elif each.get("class") != "title":
-                self._pieces.append(_copy(each))
-        self._close(open_way)
+                self._drawn.extend(_copies(each))
 
-    def _way(self, path: Xml.Element) -> Html:
+    def _way(self, path: Xml.Element) -> Iterator[Xml.Element]:
         found = _WAY.fullmatch(path.get("d") or "")
         if found is None:
             self.ways.append(Way(f"w{len(self.ways)}", set(), ""))
-            return _copy(path)
+            yield from _copies(path)
+            return
         x, y, to = float(found[1]), float(found[2]), float(found[3])
         self.ways.append(Way(f"w{len(self.ways)}", set(), self._centres.get(to, "")))
         back = 9 if to < x else -9
-        tip = tag("path", class_="tip", d=f"M{to:g},{y:g} l{back},-5 v10 z")
-        return join([tag("path", class_="way", d=f"M{x:g},{y:g} H{to:g}"), tip])
+        yield Xml.Element("path", {"class": "way", "d": f"M{x:g},{y:g} H{to:g}"})
+        yield Xml.Element("path", {"class": "tip", "d": f"M{to:g},{y:g} l{back},-5 v10 z"})
 
-    def _close(self, parts: Sequence[Html]) -> None:
-        if parts:
-            self._pieces.append(tag("g", *parts, class_="move", id=self.ways[-1].name))
-
-    def definition(self) -> Html:
-        """Write the drawing, not to be seen where it stands."""
-        if not self.is_drawn:
-            return EMPTY
-        symbol = tag("g", *self._pieces, id="chart")
-        return tag("svg", tag("defs", symbol), width="0", height="0", class_="store", aria_hidden="true")
-
-    def picture(self, key: str, label: str) -> Html:
-        """Show the drawing with the path of a case."""
-        x, y, width, height = self._extent
-        return tag(
-            "svg",
-            tag("use", href="#chart"),
-            class_="chart",
-            id=f"{key}-chart",
-            viewBox=f"{x:g} {y:g} {width:g} {height:g}",
-            width=f"{width:g}",
-            height=f"{height:g}",
-            role="img",
-            aria_label=label,
-        )
+    @property
+    def drawing(self) -> Markup:
+        """The drawing, as an element that can be shown several times."""
+        return Markup(Xml.tostring(self._drawn, "unicode", method="html"))
 
     def style(self) -> str:
         """Return the style that lets a case light up states and ways."""
@@ -159,16 +145,14 @@ _ATTRIBUTES: Final = frozenset(
 )
 
 
-def _copy(element: Xml.Element) -> Html:
+def _copies(element: Xml.Element) -> Iterator[Xml.Element]:
+    """Copy what may be on the page: the element, or what it holds."""
+    inner = [copy for each in element for copy in _copies(each)]
     name = element.tag.removeprefix(_SVG)
-    inner = [element.text, *_inner(element)]
     if name not in _ELEMENTS:
-        return join(inner)
-    kept = {key.replace("-", "_"): value for key, value in element.items() if key in _ATTRIBUTES}
-    return tag(name, *inner, **{f"{key}_" if key == "class" else key: value for key, value in kept.items()})
-
-
-def _inner(element: Xml.Element) -> Iterable[str | None]:
-    for each in element:
-        yield _copy(each)
-        yield each.tail
+        yield from inner
+        return
+    kept = Xml.Element(name, {key: value for key, value in element.items() if key in _ATTRIBUTES})
+    kept.text, kept.tail = element.text, element.tail
+    kept.extend(inner)
+    yield kept

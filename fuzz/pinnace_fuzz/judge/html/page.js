@@ -31,6 +31,7 @@
     if (!texts.has(element)) texts.set(element, element.textContent.toLowerCase());
     return texts.get(element);
   };
+  const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const isPressed = (button) => button?.getAttribute("aria-pressed") === "true";
 
   const show = () => {
@@ -62,7 +63,7 @@
       each.classList.toggle("miss", !isShown);
       if (isShown) caseCount += 1;
     }
-    found.textContent = `${ruleCount} rules, ${caseCount} cases`;
+    found.textContent = `${counted(ruleCount, "rule")}, ${counted(caseCount, "case")}`;
     nothing.hidden = ruleCount + caseCount > 0;
   };
 

@@ -1,29 +1,36 @@
 """The report as one page that needs nothing else: no network, no other file, and to be read not even scripts.
 
-Two measures protect the browser from the output of agents: everything is escaped where it is put into the page, and the
-page's own policy lets nothing run or load but its own script and style, named by their hashes. The same reports always
-give the same page.
+`page.html` is the template of the whole page; the modules beside this one decide what it shows. Two measures protect
+the browser from the output of agents: everything is escaped where it is put into the page, and the page's own policy
+lets nothing run or load but its own script and style, named by their hashes. Invisible characters, or that turn text
+around, are shown by their number. The same reports always give the same page.
 """
 
 import base64
 import hashlib
+import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from pinnace_fuzz.judge.html import chart as charts
-from pinnace_fuzz.judge.html.cases import CaseWriter, is_listed
-from pinnace_fuzz.judge.html.head import cards, lead
-from pinnace_fuzz.judge.html.markup import EMPTY, Html, join, tag
-from pinnace_fuzz.judge.html.matrix import RuleEvidence, rows, table
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2.ext import Extension
+from markupsafe import Markup, escape
+
+from pinnace_fuzz.judge.html import cases, chart, head, lanes, matrix, verdicts
 from pinnace_fuzz.judge.html.reading import Fields, Report, read_file, read_report, word
-from pinnace_fuzz.judge.html.verdicts import LOOKS, chapter_of, legend, look, rank
 from pinnace_fuzz.judge.reports.json_report import Run, as_json
-from pinnace_spec.rules.witnesses import invariants
 
 _HERE: Final = Path(__file__).parent
+# A longer path is less readable than the transcript.
+_MAX_VISITS: Final = 40
+# Ids of cases with nothing to show, in a row.
+_MAX_NAMES: Final = 60
+# A line break and a tab are seen as what they are.
+_SEEN: Final = frozenset("\n\t")
 
 
 def of_run(run: Run) -> str:
@@ -56,50 +63,29 @@ def page(sources: Sequence[Fields], names: Sequence[str] = ()) -> str:
     """Write the page of some reports; `names`: what their agents are called, empty: as they call themselves."""
     given = [*names, *[""] * (len(sources) - len(names))]
     reports = _distinguished([read_report(*each) for each in zip(sources, count(1), given, strict=False)])
-    found = rows(reports)
-    chart = charts.published()
-    writer = CaseWriter({each.id: each.text for each in invariants().values()}, chart)
-    cases = _cases(reports, writer)
-    script = (_HERE / "page.js").read_text("utf-8")
-    style = "\n".join([(_HERE / "page.css").read_text("utf-8"), chart.style(), *writer.styles])
-    title = f"Conformance: {', '.join(f'{each.name} {each.version}'.strip() for each in reports)}"
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+    rules = matrix.rows(reports)
+    drawing = chart.published()
+    listed = [(case, report) for report in reports for case in report.cases if case.is_listed]
+    listed.sort(key=lambda each: (verdicts.rank(each[0].verdict), each[0].area, each[0].id, each[1].number))
+    all_cases = [case for report in reports for case in report.cases]
+    given_verdicts = {each.verdict for each in all_cases} | {cell.verdict for row in rules for cell in row.cells}
+    lit = [
+        drawing.lit(each.key, each.visited)
+        for case, _ in listed
+        for each in cases.transcripts(case)
+        if len(each.visited) > 1
+    ]
+    return _template().render(
+        reports=reports,
+        several=len(reports) > 1,
+        rules=rules,
+        cases=listed,
+        areas=sorted({row.area for row in rules} | {case.area for case in all_cases}),
+        verdicts=verdicts.ranked(given_verdicts & set(verdicts.LOOKS)),
+        chart=drawing,
+        style="\n".join([(_HERE / "page.css").read_text("utf-8"), drawing.style(), *lit]),
+        script=(_HERE / "page.js").read_text("utf-8"),
     )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        # First the policy of the page, then its content.
-        tag("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("style", Html(style)),
-    )
-    body = tag(
-        "body",
-        tag("a", "Skip to the matrix", href="#main", class_="skip"),
-        tag("header", tag("h1", "Conformance"), lead(reports, found), legend(row.area for row in found), class_="top"),
-        _controls(reports, found),
-        tag(
-            "main",
-            tag("h2", "Rules"),
-            table(reports, found),
-            tag("h2", "Agents"),
-            cards(reports, found),
-            tag("h2", "Cases"),
-            cases,
-            tag("p", "Nothing matches.", id="nothing", hidden=True),
-            id="main",
-            tabindex="-1",
-        ),
-        chart.definition(),
-        tag("output", id="said", class_="hear"),
-        tag("script", Html(script)),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _distinguished(reports: Sequence[Report]) -> list[Report]:
@@ -114,65 +100,59 @@ def _distinguished(reports: Sequence[Report]) -> list[Report]:
     return found
 
 
-def _cases(reports: Sequence[Report], writer: CaseWriter) -> Html:
-    listed = [(case, report) for report in reports for case in report.cases if is_listed(case)]
-    listed.sort(key=lambda each: (rank(each[0].verdict), each[0].area, each[0].id, each[1].number))
-    if not listed:
-        return tag("p", "Every case passed: there is nothing to show.", class_="soft")
-    several = len(reports) > 1
-    return tag("div", *(writer.article(case, report, is_named=several) for case, report in listed), id="cases")
+class _Tight(Extension):
+    """Leaves out the line breaks of the template, with what indents the next line: both would be seen in a `pre`."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return re.sub(r"\s*\n\s*", "", source)
 
 
-def _controls(reports: Sequence[Report], found: Sequence[RuleEvidence]) -> Html:
-    """Write the filters; the script shows them, since without it they do nothing."""
-    there = {case.verdict for each in reports for case in each.cases}
-    there |= {cell.verdict for row in found for cell in row.cells}
-    signs = [
-        tag(
-            "button",
-            tag("b", look(verdict).letter, aria_hidden="true"),
-            verdict,
-            type="button",
-            class_=f"pick {look(verdict).kind}",
-            aria_pressed="false",
-            data_v=verdict,
-        )
-        for verdict in sorted(there, key=rank)
-        if verdict in LOOKS
-    ]
-    areas = sorted({row.area for row in found} | {case.area for each in reports for case in each.cases})
-    several = len(reports) > 1
-    chosen = (
-        join(
-            [
-                _choice(
-                    "agent", "every agent", [(str(each.number), f"{each.name} {each.version}") for each in reports]
-                ),
-                tag("button", "Where they differ", type="button", id="differ", class_="pick", aria_pressed="false"),
-            ]
-        )
-        if several
-        else EMPTY
+def _template() -> Template:
+    templates = Environment(
+        loader=FileSystemLoader(_HERE),
+        extensions=[_Tight],
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
     )
-    return tag(
-        "div",
-        tag("input", id="search", type="search", placeholder="Search  /", aria_label="Search", autocomplete="off"),
-        tag("span", id="found", class_="soft", aria_live="polite"),
-        _choice("area", "every area", [(each, f"{each} {chapter_of(each)}".rstrip()) for each in areas]),
-        chosen,
-        tag("span", *signs, class_="picks", role="group", aria_label="Verdicts"),
-        tag("button", "Open all", type="button", id="folds", aria_pressed="false"),
-        id="controls",
-        role="search",
-        hidden=True,
-    )
+    templates.filters["plain"] = _plain
+    known: dict[str, object] = {
+        "hash": _hash,
+        "indented": _indented,
+        "MAX_NAMES": _MAX_NAMES,
+        "MAX_VISITS": _MAX_VISITS,
+    }
+    for module in (cases, head, lanes, matrix, verdicts):
+        known |= vars(module)
+    return templates.get_template("page.html", globals=known)
 
 
-def _choice(name: str, everything: str, options: Sequence[tuple[str, str]]) -> Html:
-    first = tag("option", everything, value="")
-    return tag(
-        "select", first, *(tag("option", label, value=value) for value, label in options), id=name, aria_label=name
-    )
+def _shown(value: object) -> object:
+    """Return what the page shows of a value; what can't be seen is set apart."""
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+        return value
+    return Markup("").join(each if _is_seen(each) else Markup("<i>{}</i>").format(_named(each)) for each in value)
+
+
+def _plain(value: str) -> Markup:
+    """Return what an attribute holds of a text: no markup, and everything in it can be seen."""
+    return escape("".join(each if _is_seen(each) else _named(each) for each in value))
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() or character in _SEEN
+
+
+def _named(character: str) -> str:
+    """Write a character that can't be seen; a surrogate escape stands for a byte."""
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _indented(source: Mapping[str, object]) -> str:
+    return json.dumps(source, indent=2, ensure_ascii=False)
 
 
 def _hash(text: str) -> str:

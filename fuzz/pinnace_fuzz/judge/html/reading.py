@@ -5,6 +5,7 @@ file that is not a report is refused.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,11 @@ class Process(NamedTuple):
     stderr: str
     marks: Sequence[tuple[int, str]]
     script_end: int | None
+
+    @property
+    def ended_badly(self) -> bool:
+        """It had to be killed for it, or failed."""
+        return self.how == "hang" or (self.how == "exit" and self.code != 0)
 
 
 class Finding(NamedTuple):
@@ -87,6 +93,11 @@ class Case(NamedTuple):
         """The first part of its id."""
         return self.id.partition("/")[0]
 
+    @property
+    def is_listed(self) -> bool:
+        """It has something to show."""
+        return self.verdict not in ("PASS", "NOT-RUN") or self.counts or bool(self.findings)
+
 
 class Rule(NamedTuple):
     """A rule that a report cites."""
@@ -113,6 +124,16 @@ class Report(NamedTuple):
     def version(self) -> str:
         """The version that the agent reports."""
         return word(self.agent, "version")
+
+    @property
+    def known_failures(self) -> tuple[str, ...]:
+        """The ids of the cases whose failure the baseline expects."""
+        return words(inner(self.summary, "baseline"), "known")
+
+    @property
+    def verdict_counts(self) -> Counter[str]:
+        """How many cases have each verdict."""
+        return Counter(case.verdict for case in self.cases)
 
 
 def read_file(path: Path) -> Fields:
