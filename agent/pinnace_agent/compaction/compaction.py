@@ -17,7 +17,7 @@ from pinnace_agent.compaction.file_operations import (
 )
 from pinnace_agent.compaction.prompts import with_turn_prefix
 from pinnace_agent.compaction.serialisation import paragraphs, without_tags
-from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, sum_of_usages, summarize
+from pinnace_agent.compaction.summarize import CompactionFailed, SummaryInput, Writer, sum_of_usages, summarize
 from pinnace_agent.compaction.threshold import Budgets, budgets_for
 from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.session.context_meter import CHARS_PER_TOKEN, context_tokens, sum_of_estimates, tokens_per_byte
@@ -143,12 +143,12 @@ async def _summaries(plan: Plan, writer: Writer, instructions: str | None) -> tu
     text, usage = previous, None
     if cut.history:
         previous = previous and without_tags(previous)
-        asked = Asked("history", paragraphs(cut.history), previous, instructions, plan.tokens_per_byte)
+        asked = SummaryInput("history", paragraphs(cut.history), previous, instructions, plan.tokens_per_byte)
         text, usage = await summarize(writer, asked, int(_HISTORY_SHARE * reserve_tokens))
     if not cut.turn_prefix:
         assert text is not None
         return text, usage
-    asked = Asked("turn_prefix", paragraphs(cut.turn_prefix), None, instructions, plan.tokens_per_byte)
+    asked = SummaryInput("turn_prefix", paragraphs(cut.turn_prefix), None, instructions, plan.tokens_per_byte)
     prefix, prefix_usage = await summarize(writer, asked, int(_PREFIX_SHARE * reserve_tokens))
     return with_turn_prefix(text, prefix), prefix_usage if usage is None else sum_of_usages(usage, prefix_usage)
 

@@ -60,7 +60,7 @@ class Writer(NamedTuple):
     """What speaks to the model; None: the provider of its API."""
 
 
-class Summary(NamedTuple):
+class WrittenSummary(NamedTuple):
     """What was written, and what all requests for it have used."""
 
     text: str
@@ -80,7 +80,7 @@ class _Silence:
         await trio.lowlevel.checkpoint()
 
 
-class Asked(NamedTuple):
+class SummaryInput(NamedTuple):
     """What is to be summarised."""
 
     part: Part
@@ -92,7 +92,7 @@ class Asked(NamedTuple):
     """Of the conversation, as its provider counts (`estimate.tokens_per_byte`)."""
 
 
-async def summarize(writer: Writer, asked: Asked, wanted_tokens: int) -> Summary:
+async def summarize(writer: Writer, asked: SummaryInput, wanted_tokens: int) -> WrittenSummary:
     """Have a summary written.
 
     What is transient is tried again by the writer's policy. A conversation that does not fit the model's window with
@@ -131,7 +131,7 @@ class _Request(NamedTuple):
 class _Writing:
     """The requests for one summary."""
 
-    def __init__(self, writer: Writer, asked: Asked, wanted_tokens: int) -> None:
+    def __init__(self, writer: Writer, asked: SummaryInput, wanted_tokens: int) -> None:
         self._writer = writer
         self._asked = asked
         self._room = room_for(writer.model, wanted_tokens)
@@ -139,7 +139,7 @@ class _Writing:
         self._usages: list[Usage] = []
         """Of the requests so far."""
 
-    async def run(self) -> Summary:
+    async def run(self) -> WrittenSummary:
         conversation = Paragraphs(self._asked.conversation)
         previous = self._asked.previous_summary
         is_own = False  # the previous summary is of the pieces so far
@@ -163,7 +163,7 @@ class _Writing:
                     continue
             previous, conversation, is_own, refused = self._text(message, request), request.rest, True, None
             if not conversation.texts:
-                return Summary(previous, reduce(sum_of_usages, self._usages))
+                return WrittenSummary(previous, reduce(sum_of_usages, self._usages))
 
     def _is_too_long_to_carry(self, previous: str, conversation: Paragraphs) -> bool:
         """Return whether a summary that is given takes more than half of what requests with it could hold of it all."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pinnace_agent.compaction.branch import messages_of
 from pinnace_agent.compaction.serialisation import paragraphs
-from pinnace_agent.compaction.summarize import Asked, CompactionFailed, Writer, summarize
+from pinnace_agent.compaction.summarize import CompactionFailed, SummaryInput, Writer, summarize
 from pinnace_agent.session.branch_copy import content_text, user_text
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.replacement import MoveRequest
@@ -21,7 +21,7 @@ from pinnace_spec.rules.errors import ErrorCode
 _SUMMARY_TOKENS = 2048
 
 
-class Move(NamedTuple):
+class LeafMove(NamedTuple):
     """The way from the leaf of a session to an entry, by places in the tree."""
 
     request: MoveRequest
@@ -47,7 +47,7 @@ class MoveDecision(NamedTuple):
     """Fields of the entry of a summary that an extension has written."""
 
 
-def plan_move(tree: EntryTree, request: MoveRequest, target: int | None) -> Move:
+def plan_move(tree: EntryTree, request: MoveRequest, target: int | None) -> LeafMove:
     """Return the way to an entry; it takes time in proportion to the branches."""
     to: set[int] = set()
     at = target
@@ -62,7 +62,7 @@ def plan_move(tree: EntryTree, request: MoveRequest, target: int | None) -> Move
     landing, text = target, None
     if target is not None and (text := _text_to_send(tree.entries[target])) is not None:
         landing = tree.parent(target)
-    return Move(request, target, landing, at, left[::-1], text, id_at(tree, tree.leaf))
+    return LeafMove(request, target, landing, at, left[::-1], text, id_at(tree, tree.leaf))
 
 
 def id_at(tree: EntryTree, place: int | None) -> str | None:
@@ -86,7 +86,7 @@ def summary_fields(summary: str, from_id: str | None, details: object, usage: ob
 
 
 async def summarize_left(
-    writer: Writer, move: Move, session: Session, instructions: str | None
+    writer: Writer, move: LeafMove, session: Session, instructions: str | None
 ) -> dict[str, object] | None:
     """Have a summary of what is left written, and return the fields of its entry; None: there is nothing to say.
 
@@ -100,6 +100,6 @@ async def summarize_left(
     conversation = paragraphs(messages_of(move.left))
     if not conversation:
         return None
-    asked = Asked("history", conversation, None, instructions, tokens_per_byte(session.messages))
+    asked = SummaryInput("history", conversation, None, instructions, tokens_per_byte(session.messages))
     summary = await summarize(writer, asked, _SUMMARY_TOKENS)
     return summary_fields(summary.text, move.old_leaf_id, None, summary.usage)

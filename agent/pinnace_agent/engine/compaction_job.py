@@ -27,7 +27,7 @@ from pinnace_statechart.triggers import InternalEvent
 if TYPE_CHECKING:  # loaded with the first prompt, or ahead of it (`load`)
     from pinnace_agent.compaction.compaction import CompactionResult
     from pinnace_agent.compaction.summarize import Writer
-    from pinnace_agent.compaction.tree_moves import Move
+    from pinnace_agent.compaction.tree_moves import LeafMove
     from pinnace_agent.core.ports.extensions import ExtensionInstance
 
 
@@ -203,7 +203,7 @@ class _Attempt:
     def __init__(self, job: int) -> None:
         """Nothing is known yet: what ends it now is an abort."""
         self.job = job
-        self.move: Move | None = None
+        self.move: LeafMove | None = None
         self.label: str | None = None
         self.fields: Mapping[str, object] | None = None
         """Of the summary's entry; None: there is none."""

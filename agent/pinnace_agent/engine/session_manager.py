@@ -22,7 +22,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.durable_queue import DurableQueue
-from pinnace_agent.session.replacement import NewSession, Replacement, SessionRequest, SwitchSession
+from pinnace_agent.session.replacement import NewSession, SessionReplacement, SessionRequest, SwitchSession
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.store.lease import LeaseHeld
 from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel, UserMessage
@@ -64,7 +64,7 @@ class SessionManager:
         self._extensions = extensions
         self._own: tuple[int, UserMessage] | None = None  # the message in preflight: its place, unless not appended
         self._own_problem: str | None = None
-        self._plans: dict[int, Replacement] = {}
+        self._plans: dict[int, SessionReplacement] = {}
         self._former: set[Session] = set()  # not current any more, not yet closed
         self._closing: set[Session] = set()
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
@@ -129,7 +129,7 @@ class SessionManager:
 
     def ask(self, effect: fx.StartJob, request: SessionRequest) -> None:
         """Validate a session command and prepare it; RUN continues meanwhile."""
-        plan = self._plans[effect.ref] = Replacement(request, self._library, self.session, self._admit)
+        plan = self._plans[effect.ref] = SessionReplacement(request, self._library, self.session, self._admit)
         try:
             plan.check()
         except errors.ClientError as error:
@@ -141,7 +141,7 @@ class SessionManager:
         else:
             self._agent.submit(InternalEvent("ask_yes", effect.job))
 
-    async def _prepare(self, job: int, plan: Replacement) -> None:
+    async def _prepare(self, job: int, plan: SessionReplacement) -> None:
         extensions = self._extensions()
         if extensions is not None and extensions.asks(plan.request):
             leaf = self.session.tree.leaf

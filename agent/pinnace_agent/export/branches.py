@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from pinnace_agent.session.tree import EntryTree
 
 
-class Branch(NamedTuple):
+class EntryChain(NamedTuple):
     """A chain of entries."""
 
     number: int
@@ -27,9 +27,9 @@ class Branch(NamedTuple):
 _Parting: TypeAlias = tuple[int, int | None, int]
 
 
-def branches(tree: EntryTree, *, only_active: bool = False) -> list[Branch]:
+def branches(tree: EntryTree, *, only_active: bool = False) -> list[EntryChain]:
     """Return all branches; linear in the entries for any tree."""
-    active = Branch(1, tree.path(tree.leaf), None, 0)
+    active = EntryChain(1, tree.path(tree.leaf), None, 0)
     if only_active:
         return [active]
     children: dict[int | None, list[int]] = defaultdict(list)
@@ -47,7 +47,7 @@ def branches(tree: EntryTree, *, only_active: bool = False) -> list[Branch]:
         places = [first]
         while below := children.get(places[-1]):
             places.append(below[-1])
-        branch = Branch(len(found) + 1, places, parting, depth)
+        branch = EntryChain(len(found) + 1, places, parting, depth)
         for place in places:
             taken[place] = 1
         found.append(branch)
@@ -55,7 +55,7 @@ def branches(tree: EntryTree, *, only_active: bool = False) -> list[Branch]:
     return found
 
 
-def _partings(branch: Branch, children: dict[int | None, list[int]], taken: bytearray) -> list[_Parting]:
+def _partings(branch: EntryChain, children: dict[int | None, list[int]], taken: bytearray) -> list[_Parting]:
     """Return the beginnings of those that part from a branch, in the reverse of their order."""
     return [
         (child, place, branch.depth + 1)

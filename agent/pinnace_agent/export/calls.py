@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from pinnace_agent.core.json_access import as_array, as_object, as_text
-from pinnace_agent.export.branches import Branch
+from pinnace_agent.export.branches import EntryChain
 from pinnace_agent.session.tree import EntryTree
 
 
-class Call(NamedTuple):
+class ExportedCall(NamedTuple):
     """A call of a tool, as its answer holds it."""
 
     place: int
@@ -23,17 +23,17 @@ class Call(NamedTuple):
 class Calls(NamedTuple):
     """The calls of a page and their results."""
 
-    of_results: Mapping[int, Call]
+    of_results: Mapping[int, ExportedCall]
     """By the place of the result."""
     results: Mapping[tuple[int, str], int]
     """By the place of the answer and the id of the call: the place of its first result."""
 
 
-def paired(tree: EntryTree, branches: Iterable[Branch]) -> Calls:
+def paired(tree: EntryTree, branches: Iterable[EntryChain]) -> Calls:
     """Find the call of each result on some branches; each comes after the one that it parts from."""
-    of_results: dict[int, Call] = {}
+    of_results: dict[int, ExportedCall] = {}
     results: dict[tuple[int, str], int] = {}
-    answers: dict[int, dict[str, Call]] = {}
+    answers: dict[int, dict[str, ExportedCall]] = {}
     nearest: dict[int | None, int | None] = {None: None}
     for branch in branches:
         before = nearest.get(branch.parting)
@@ -51,11 +51,11 @@ def paired(tree: EntryTree, branches: Iterable[Branch]) -> Calls:
     return Calls(of_results, results)
 
 
-def _calls_in(place: int, message: Mapping[str, object]) -> dict[str, Call]:
-    found: dict[str, Call] = {}
+def _calls_in(place: int, message: Mapping[str, object]) -> dict[str, ExportedCall]:
+    found: dict[str, ExportedCall] = {}
     for block in as_array(message.get("content")):
         fields = as_object(block) or {}
         call_id = as_text(fields.get("id"))
         if fields.get("type") == "toolCall" and call_id:
-            found.setdefault(call_id, Call(place, fields))
+            found.setdefault(call_id, ExportedCall(place, fields))
     return found

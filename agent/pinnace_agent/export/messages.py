@@ -12,7 +12,7 @@ from pinnace_agent.export.calls import Calls
 from pinnace_agent.export.figures import count, duration_words, first_words, usage_words
 from pinnace_agent.export.markup.highlight import language_of
 from pinnace_agent.export.markup.parts import Parts
-from pinnace_agent.export.views import View
+from pinnace_agent.export.views import EntryView
 
 Message = Mapping[str, object]
 
@@ -22,13 +22,13 @@ _SHOWN_DETAILS: Final = frozenset({"diff", "patch", "firstChangedLine"})
 _ORDINARY_STOPS: Final = frozenset({"stop", "toolUse", None})
 
 
-class Messages:
+class MessageRenderer:
     """Shows the messages of one page."""
 
     def __init__(self, parts: Parts, calls: Calls) -> None:
         self._parts = parts
         self._calls = calls
-        self._roles: Mapping[str, Callable[[Message, int], View]] = {
+        self._roles: Mapping[str, Callable[[Message, int], EntryView]] = {
             "user": self._user,
             "assistant": self._assistant,
             "toolResult": self._result,
@@ -39,7 +39,7 @@ class Messages:
             "compactionSummary": self._summary,
         }
 
-    def view(self, message: Message, place: int) -> View | None:
+    def view(self, message: Message, place: int) -> EntryView | None:
         """Return what is shown of a message; None if its role is unknown."""
         role = message.get("role")
         show = self._roles.get(role) if isinstance(role, str) else None
@@ -49,14 +49,14 @@ class Messages:
         """Show a text or the blocks of a message of the user or an extension."""
         return "".join(self._blocks(content, lambda text: self._parts.prose(text, keeps_lines=keeps_lines)))
 
-    def _user(self, message: Message, _place: int) -> View:
+    def _user(self, message: Message, _place: int) -> EntryView:
         text = plain_text(message.get("content"))
-        return View("user", "User", self.content(message.get("content")), first_words(text, OUTLINE_CHARACTERS))
+        return EntryView("user", "User", self.content(message.get("content")), first_words(text, OUTLINE_CHARACTERS))
 
-    def _custom(self, message: Message, _place: int) -> View:
+    def _custom(self, message: Message, _place: int) -> EntryView:
         return self.custom(message)
 
-    def custom(self, message: Message) -> View:
+    def custom(self, message: Message) -> EntryView:
         """Show what an extension added: a message, or an entry with the same fields."""
         name = as_text(message.get("customType")) or "extension"
         body = self.content(message.get("content"))
@@ -65,9 +65,9 @@ class Messages:
         if message.get("details") is not None:
             body += self._parts.fold("Details", self._parts.json(message["details"]))
         outline = first_words(f"{name}: {plain_text(message.get('content'))}", OUTLINE_CHARACTERS)
-        return View("note", name, body, outline)
+        return EntryView("note", name, body, outline)
 
-    def _assistant(self, message: Message, place: int) -> View:
+    def _assistant(self, message: Message, place: int) -> EntryView:
         parts = self._parts
         body: list[str] = []
         text, called = "", ""
@@ -105,7 +105,7 @@ class Messages:
         model = as_text(message.get("model"))
         outline = first_words(text or called or problem or "Thinking", OUTLINE_CHARACTERS)
         meta = (*([model] if model else []), *usage_words(message.get("usage")), *duration_words(message))
-        return View("assistant", "Assistant", "".join(body), outline, meta, is_error=problem is not None)
+        return EntryView("assistant", "Assistant", "".join(body), outline, meta, is_error=problem is not None)
 
     def _thought(self, fields: Message) -> str:
         text = as_text(fields.get("thinking"))
@@ -143,7 +143,7 @@ class Messages:
             body += parts.note(str(call["argumentsError"]), is_error=True)
         return parts.call(name, head, body + (parts.json(left) if left else ""))
 
-    def _result(self, message: Message, place: int) -> View:
+    def _result(self, message: Message, place: int) -> EntryView:
         parts = self._parts
         name = as_text(message.get("toolName")) or "tool"
         call = self._calls.of_results.get(place)
@@ -165,7 +165,7 @@ class Messages:
         title = f"{name} failed" if is_error else f"{name} returned"
         meta = (*usage_words(message.get("usage")), *duration_words(message))
         outline = first_words(f"{name}: {head or text}", OUTLINE_CHARACTERS)
-        return View("tool", title, "".join(body), outline, meta, is_error, link)
+        return EntryView("tool", title, "".join(body), outline, meta, is_error, link)
 
     def _returned(self, text: str, path: str, *, is_error: bool) -> str:
         language = language_of(path)
@@ -174,7 +174,7 @@ class Messages:
             return self._parts.code(text.rstrip("\n"), language)
         return self._parts.output(text, is_error=is_error)
 
-    def _shell(self, message: Message, _place: int) -> View:
+    def _shell(self, message: Message, _place: int) -> EntryView:
         parts = self._parts
         command = as_text(message.get("command")) or ""
         body = [parts.code(command, "bash")]
@@ -191,9 +191,11 @@ class Messages:
             body.append(parts.note("The output is cut." + (f" The whole was in {where}." if where else "")))
         if message.get("excludeFromContext"):
             body.append(parts.note("Kept from the model."))
-        return View("shell", "User ran", "".join(body), first_words(f"$ {command}", OUTLINE_CHARACTERS), (), is_error)
+        return EntryView(
+            "shell", "User ran", "".join(body), first_words(f"$ {command}", OUTLINE_CHARACTERS), (), is_error
+        )
 
-    def _system(self, message: Message, _place: int) -> View:
+    def _system(self, message: Message, _place: int) -> EntryView:
         parts = self._parts
         body = self.content(message.get("content"))
         for name, text in (as_object(message.get("sections")) or {}).items():
@@ -201,12 +203,12 @@ class Messages:
         for field, title in (("toolsAdded", "Tools added"), ("toolsRemoved", "Tools removed")):
             if message.get(field):
                 body += parts.fold(title, parts.json(message[field]))
-        return View("set", "System prompt", body, "System prompt")
+        return EntryView("set", "System prompt", body, "System prompt")
 
-    def _summary(self, message: Message, _place: int) -> View:
+    def _summary(self, message: Message, _place: int) -> EntryView:
         title = "Summary of a branch" if message.get("role") == "branchSummary" else "Compaction"
         text = as_text(message.get("summary")) or ""
-        return View("note", title, self._parts.prose(text), first_words(f"{title}: {text}", OUTLINE_CHARACTERS))
+        return EntryView("note", title, self._parts.prose(text), first_words(f"{title}: {text}", OUTLINE_CHARACTERS))
 
     def _blocks(self, content: object, show: Callable[[str], str]) -> Iterator[str]:
         if isinstance(content, str):

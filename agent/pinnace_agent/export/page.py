@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.json_access import as_object, as_text
-from pinnace_agent.export.branches import Branch, branches
+from pinnace_agent.export.branches import EntryChain, branches
 from pinnace_agent.export.calls import paired
-from pinnace_agent.export.entries import Entries
+from pinnace_agent.export.entries import EntryRenderer
 from pinnace_agent.export.figures import count, dollars, first_words, moment, usage_words
 from pinnace_agent.export.markup.parts import TEMPLATES, Parts
 from pinnace_agent.export.markup.readable import with_visible
 from pinnace_agent.export.source import Source
-from pinnace_agent.export.views import View
+from pinnace_agent.export.views import EntryView
 from pinnace_agent.session.totals import file_totals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import CURRENT_VERSION, Entry
@@ -37,7 +37,7 @@ class PageEntry:
     """An entry on the page."""
 
     place: int
-    view: View
+    view: EntryView
     entry_id: str
     stamp: str
     time: str
@@ -51,7 +51,7 @@ class PageEntry:
 class Chapter(NamedTuple):
     """A branch on the page."""
 
-    branch: Branch
+    branch: EntryChain
     entries: list[PageEntry]
     indent: int
 
@@ -68,7 +68,7 @@ def page(source: Source, *, only_active: bool = False, check: Callable[[], objec
     found = branches(tree, only_active=only_active)
     places = {place for branch in found for place in branch.places}
     parts = Parts(places, check)
-    entries = Entries(tree, parts, paired(tree, found))
+    entries = EntryRenderer(tree, parts, paired(tree, found))
     partings: dict[int, list[int]] = {}
     for branch in found:
         if branch.parting is not None:
@@ -100,9 +100,9 @@ def page(source: Source, *, only_active: bool = False, check: Callable[[], objec
 
 
 def _chapter(
-    branch: Branch,
+    branch: EntryChain,
     tree: EntryTree,
-    entries: Entries,
+    entries: EntryRenderer,
     partings: Mapping[int, Sequence[int]],
     check: Callable[[], object],
 ) -> Chapter:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 Kind = Literal["user", "assistant", "tool", "shell", "note", "set", "other"]
 
 
-class View(NamedTuple):
+class EntryView(NamedTuple):
     """One entry."""
 
     kind: Kind

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from pinnace_agent.compaction.compaction import CompactionResult, Plan
-from pinnace_agent.compaction.tree_moves import Move, MoveDecision
+from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
 from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.core.ports.extensions import CompactionReason
@@ -115,7 +115,7 @@ class InstanceHooks:
         """Whether there are handlers of `session_before_tree`."""
         return self._runner.has_handlers("session_before_tree")
 
-    async def decide_move(self, tree: EntryTree, move: Move) -> MoveDecision | Literal["cancelled"]:
+    async def decide_move(self, tree: EntryTree, move: LeafMove) -> MoveDecision | Literal["cancelled"]:
         """Deliver earlier events, and return what handlers want of a move."""
         await self._runner.lane.drain()
         return await tree_hooks.decided(self._runner, tree, move)

@@ -25,7 +25,7 @@ from pinnace_agent.extension_host.providers import ExtensionProviders
 from pinnace_agent.extension_host.server_states import ServerStates
 from pinnace_agent.extension_host.session_changes import allows, asked_before, fill, found_resources
 from pinnace_agent.extension_host.tool_guard import ToolGuard
-from pinnace_agent.extension_host.view import View, resource_commands, tool_info, tool_source
+from pinnace_agent.extension_host.view import AgentView, resource_commands, tool_info, tool_source
 from pinnace_agent.extensions.events.events import ModelSelect
 from pinnace_agent.extensions.events.session_events import McpServersChange, ShutdownReason, StartReason
 from pinnace_agent.extensions.handlers.chains import FoundResources
@@ -261,7 +261,7 @@ class ExtensionManager:
         agent = self.agent
         apis = {each.extension: each.api for each in loaded.kept}
         send = agent.emitter.emit if self.plan.mode == "rpc" else None
-        port = HostPort(View(agent, self.plan.mode), Actions(self), self.report, send, agent.emitter.room)
+        port = HostPort(AgentView(agent, self.plan.mode), Actions(self), self.report, send, agent.emitter.room)
         runner = Runner(list(apis), generation, port, apis=apis, bus=loaded.loader.bus)
         if self._closed is not None:
             runner.dialogs.close_all(for_good=self._closed)

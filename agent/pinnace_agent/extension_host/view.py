@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pinnace_agent.llm.providers import Provider
 
 
-class View:
+class AgentView:
     """The agent, for the extensions of one session instance."""
 
     def __init__(self, agent: "ExtensibleAgent", mode: Mode) -> None:

@@ -58,7 +58,7 @@ CHANGING: Final[frozenset[CallName]] = frozenset({"replace", "make folder"})
 Answer: TypeAlias = bool | int | str | bytes | list[str] | list[bool | None] | None
 
 
-class Call(NamedTuple):
+class FileCall(NamedTuple):
     """One call. Fields that its name does not need have no effect."""
 
     name: CallName
@@ -74,7 +74,7 @@ class Call(NamedTuple):
 
 
 def perform(  # noqa: PLR0911  # a case each
-    call: Call, take: Callable[[bytes], object], check: Callable[[], object]
+    call: FileCall, take: Callable[[bytes], object], check: Callable[[], object]
 ) -> Answer:
     """Perform a call.
 

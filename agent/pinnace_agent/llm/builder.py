@@ -27,7 +27,7 @@ from pinnace_spec.rules import errors
 from pinnace_spec.rules.limits import MAX_ANSWER_CHARACTERS, MAX_CONTENT_BLOCKS
 
 
-class Block(Protocol):
+class GrowingBlock(Protocol):
     """One block: its place in the content, and what is reported of it."""
 
     index: int
@@ -203,7 +203,7 @@ class MessageBuilder:
         """The signs of a failure beside `errorMessage`. Not part of the message."""
         self._sink = sink
         self._timestamp_ms = timestamp_ms
-        self._blocks: list[Block] = []
+        self._blocks: list[GrowingBlock] = []
         self._texts: dict[Hashable, TextBlock] = {}
         self._thoughts: dict[Hashable, ThinkingBlock] = {}
         self._ended_thoughts: dict[Hashable, ThinkingBlock] = {}  # the last of each key
@@ -380,7 +380,7 @@ class MessageBuilder:
         assert self.is_finished
         self._message = message
 
-    def _open(self, block: Block, kind: str, more: Mapping[str, object]) -> None:
+    def _open(self, block: GrowingBlock, kind: str, more: Mapping[str, object]) -> None:
         assert self.has_started
         assert not self.is_finished
         self._blocks.append(block)
@@ -392,7 +392,7 @@ class MessageBuilder:
         self.excess = self.excess or excess
         self.on_excess()
 
-    def _complete(self, block: Block, final: str) -> None:
+    def _complete(self, block: GrowingBlock, final: str) -> None:
         reported = block.pieces.text()
         if final.startswith(reported):
             if said := block.pieces.add(final[len(reported) :]):
@@ -400,7 +400,7 @@ class MessageBuilder:
         elif isinstance(block, ToolCallBlock):
             block.pieces.replace(combine_surrogates(final))
 
-    def _close(self, block: Block) -> None:
+    def _close(self, block: GrowingBlock) -> None:
         if rest := block.pieces.finish():
             kind = f"{block.kind}_delta"
             self._sink.update({"type": kind, "contentIndex": block.index, "delta": rest}, self)

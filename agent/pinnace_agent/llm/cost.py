@@ -14,7 +14,7 @@ _PER = 1_000_000
 _HOUR_FACTOR = 2
 
 
-class Tokens(NamedTuple):
+class RequestTokens(NamedTuple):
     """Tokens of one request. `input` excludes both cache parts; `reasoning` is part of `output`."""
 
     input: int = 0
@@ -26,7 +26,7 @@ class Tokens(NamedTuple):
     reasoning: int = 0
 
 
-def usage_of(model: Model, tokens: Tokens, *, reported_total: float | None = None) -> Usage:
+def usage_of(model: Model, tokens: RequestTokens, *, reported_total: float | None = None) -> Usage:
     """Price the tokens of one request.
 
     Args:

@@ -20,7 +20,7 @@ _MOST_DESCRIPTION = 250
 _MOST_SHOWN_CHARS = 100
 
 
-class Prompt(NamedTuple):
+class ServerPrompt(NamedTuple):
     """A prompt that a server offers."""
 
     name: str
@@ -34,7 +34,7 @@ class WrongPrompt(Exception):
     """A prompt can't be used; the text says why."""
 
 
-def read_prompt(raw: object) -> Prompt:
+def read_prompt(raw: object) -> ServerPrompt:
     """Read a prompt of `prompts/list`.
 
     Raises:
@@ -56,10 +56,10 @@ def read_prompt(raw: object) -> Prompt:
     required = frozenset(str(each["name"]) for each in given if each.get("required") is True)
     described = raw.get("description") or raw.get("title")
     text = first_line(described, _MOST_DESCRIPTION) if isinstance(described, str) else ""
-    return Prompt(name, text, names, required & frozenset(names))
+    return ServerPrompt(name, text, names, required & frozenset(names))
 
 
-async def prompts_of(server: "Server") -> tuple[dict[str, Prompt], list[str]]:
+async def prompts_of(server: "Server") -> tuple[dict[str, ServerPrompt], list[str]]:
     """Return the prompts of a server by what it calls them, and why others are left out.
 
     Raises:
@@ -68,7 +68,7 @@ async def prompts_of(server: "Server") -> tuple[dict[str, Prompt], list[str]]:
         LinkLost: There is no connection.
     """
     left_out: list[str] = []
-    found: dict[str, Prompt] = {}
+    found: dict[str, ServerPrompt] = {}
     for each in await server.pages(await server.ready(), "prompts/list", "prompts", left_out):
         try:
             prompt = read_prompt(each)
@@ -87,7 +87,7 @@ class WrongArguments(Exception):
     """The arguments of a prompt are wrong; the text says how."""
 
 
-def read_arguments(prompt: Prompt, text: str) -> dict[str, str]:
+def read_arguments(prompt: ServerPrompt, text: str) -> dict[str, str]:
     """Return the arguments of a call: `name=value`, or by position.
 
     Raises:
@@ -116,7 +116,7 @@ def read_arguments(prompt: Prompt, text: str) -> dict[str, str]:
     return found
 
 
-def message_of(server: str, prompt: Prompt, result: Mapping[str, object]) -> Blocks:
+def message_of(server: str, prompt: ServerPrompt, result: Mapping[str, object]) -> Blocks:
     """Return the message of the user that the result of `prompts/get` is."""
     shown = ModelContent()
     listed = result.get("messages")

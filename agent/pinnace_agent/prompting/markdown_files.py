@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.path_entries import SKILL_FILE
 from pinnace_agent.files.text_file import TextFileError, read_beginning
-from pinnace_agent.search.ignore_files import Rule, Rules, last_match, parse_rule
+from pinnace_agent.search.ignore_files import IgnoreRule, Rules, last_match, parse_rule
 
 # More is a home directory by mistake, not a library of prompts; listing so many takes a tenth of a second.
 MAX_NAMES: Final = 20_000
@@ -34,7 +34,7 @@ class IgnoreRules(NamedTuple):
 
     def entered(self, folder: str, names: frozenset[str]) -> "IgnoreRules":
         """Return the rules inside of a folder, which has these names in it."""
-        rules: list[Rule] = []
+        rules: list[IgnoreRule] = []
         for name in _FILES:
             if name in names:
                 rules += _read(os.path.join(folder, name))
@@ -51,7 +51,7 @@ class IgnoreRules(NamedTuple):
         return False
 
 
-def _read(path: str) -> list[Rule]:
+def _read(path: str) -> list[IgnoreRule]:
     try:
         text = read_beginning(path, _MAX_BYTES).text
     except TextFileError:

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from pinnace_agent.redaction.forms import Form
 from pinnace_agent.redaction.policy import REDACTED
-from pinnace_agent.redaction.search import Search
+from pinnace_agent.redaction.search import TextSearch
 
 _STRING: Final = re.compile(rb'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 # What a string of JSON consists of: an escape, or bytes that mean themselves.
@@ -38,7 +38,7 @@ def replace_in_text(text: str, forms: Forms) -> str:
     return _replaced(text, spans_of(text, forms))
 
 
-def replace_in_json(line: bytes, forms: Forms, search: Search) -> bytes:
+def replace_in_json(line: bytes, forms: Forms, search: TextSearch) -> bytes:
     """Return JSON with a mark in the place of each key that is in a string; `search` finds strings that hold one."""
     return _STRING.sub(partial(_string, forms, search), line)
 
@@ -90,7 +90,7 @@ def _merged(places: Iterable[Span]) -> list[Span]:
     return merged
 
 
-def _string(forms: Forms, search: Search, found: re.Match[bytes]) -> bytes:
+def _string(forms: Forms, search: TextSearch, found: re.Match[bytes]) -> bytes:
     """Redact one string of JSON, with its quotes."""
     raw = found[1]
     if not search(raw) or raw in _names():

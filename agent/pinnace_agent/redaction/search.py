@@ -23,7 +23,7 @@ _UNPREPARED: Final = 1_500_000
 _OVERHEAD: Final = 400
 
 
-class Search:
+class TextSearch:
     """Looks for any of some texts. For several threads."""
 
     __slots__ = ("_engine", "_left", "_pattern", "_schema", "_texts")
@@ -93,7 +93,7 @@ class Known:
         self.longest = max([len(form.text) for form in self.forms], default=0)
         """Characters of the longest form."""
         anchors = anchors_of(self.forms)
-        self.in_text = self.in_json = Search([anchor.encode("utf-8", "replace") for anchor in anchors])
+        self.in_text = self.in_json = TextSearch([anchor.encode("utf-8", "replace") for anchor in anchors])
         spelt = [each for anchor in anchors for each in json_spellings(anchor)]
         if spelt != anchors:
-            self.in_json = Search([each.encode("utf-8", "replace") for each in dict.fromkeys(spelt)])
+            self.in_json = TextSearch([each.encode("utf-8", "replace") for each in dict.fromkeys(spelt)])

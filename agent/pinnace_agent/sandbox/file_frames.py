@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import BinaryIO, Final, NamedTuple, cast
 
-from pinnace_agent.files.tool_calls import Call, CallRefused
+from pinnace_agent.files.tool_calls import CallRefused, FileCall
 
 _HEADER_BYTES: Final = 4
 _DATA_BYTES: Final = 8
@@ -63,14 +63,14 @@ def read_frame(stream: BinaryIO) -> Frame | None:
     return Frame(header, data)
 
 
-def call_frame(call: Call) -> Frame:
+def call_frame(call: FileCall) -> Frame:
     """Return the frame of a call."""
     return Frame({**call._asdict(), "names": list(call.names), "data": None}, call.data)
 
 
-def call_of(frame: Frame) -> Call:
+def call_of(frame: Frame) -> FileCall:
     """Return the call of a frame, which this process trusts: it comes from the agent."""
-    return Call(**{**frame.header, "data": frame.data})  # type: ignore[arg-type]
+    return FileCall(**{**frame.header, "data": frame.data})  # type: ignore[arg-type]
 
 
 def failure_frame(error: Exception) -> Frame:

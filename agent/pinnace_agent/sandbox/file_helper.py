@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, Protocol
 
 import trio
 
-from pinnace_agent.files.tool_calls import CHANGING, Answer, Call, CallRefused
+from pinnace_agent.files.tool_calls import CHANGING, Answer, CallRefused, FileCall
 from pinnace_agent.sandbox.file_frames import FrameError, call_frame, failure_of, read_frame, write_frame
 from pinnace_agent.shell.own_programs import own_program
 
@@ -78,7 +78,7 @@ class FileHelpers:
         self._turns = trio.CapacityLimiter(MOST_HELPERS)
         self._is_closed = False
 
-    async def perform(self, call: Call, take: Callable[[bytes], object]) -> Answer:
+    async def perform(self, call: FileCall, take: Callable[[bytes], object]) -> Answer:
         """Perform a call. A cancelled one that only reads is abandoned, and one that changes a file is awaited.
 
         Raises:
@@ -126,7 +126,7 @@ class FileHelpers:
             await helper.end()
         return await _started(self._start, view)
 
-    def _explained(self, error: Exception, call: Call) -> Exception:
+    def _explained(self, error: Exception, call: FileCall) -> Exception:
         is_change = call.name in CHANGING or call.name in ("check editable", "check writable")
         if isinstance(error, OSError) and is_change and error.errno in self._refused:
             error.add_note(self._note)
@@ -164,7 +164,7 @@ class _Helper:
         finally:
             self._finish()
 
-    def exchange(self, call: Call, take: Callable[[bytes], object]) -> Answer:
+    def exchange(self, call: FileCall, take: Callable[[bytes], object]) -> Answer:
         """Have one call performed. For a thread of trio."""
         self._is_busy = True
         try:

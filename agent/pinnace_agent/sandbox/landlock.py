@@ -29,7 +29,7 @@ from pinnace_agent.sandbox.landlock_program import (
     STARTED,
     TRUNCATE,
     WRITE,
-    Order,
+    KeeperOrder,
     landlock_abi,
 )
 from pinnace_agent.sandbox.landlock_supervisor import Keeper, Supervisor, launch
@@ -131,7 +131,7 @@ class LandlockConfinement(ResolvesPolicy):
             "XDG_CACHE_HOME": f"{private}/.cache",
             "npm_config_cache": f"{private}/.cache/npm",
         }
-        order = Order(rules, self._filter.hex(), start.arguments, env)
+        order = KeeperOrder(rules, self._filter.hex(), start.arguments, env)
         is_watched = layout.is_writable and access != "tools"
         return LandlockStart(
             self._supervisor,
@@ -152,7 +152,7 @@ class LandlockStart:
     def __init__(
         self,
         supervisor: Supervisor,
-        order: Order,
+        order: KeeperOrder,
         cwd: str,
         is_current: Callable[[], bool] = lambda: True,
         report_news: Callable[[], None] | None = None,

@@ -56,7 +56,7 @@ REPLY: Final = struct.Struct("=i")
 """The answer to an order: the process number of the keeper, or the negative number of an error."""
 
 
-class Order(NamedTuple):
+class KeeperOrder(NamedTuple):
     """What a keeper is to do: the content of a file, whose descriptor is the first of those that come with it."""
 
     rules: Sequence[tuple[str, int, int, int]]
@@ -152,7 +152,7 @@ def _keep(given: Descriptors, channel: socket.socket, agent: int, gone: int) -> 
             os.fchdir(given.folder)
             os.close(given.folder)
             with open(given.order, "rb") as file:
-                order = Order(*json.load(file))
+                order = KeeperOrder(*json.load(file))
             code = supervise(order, given.report, gone)
     except OSError as error:
         os.write(2, f"{error}\n".encode())
@@ -160,7 +160,7 @@ def _keep(given: Descriptors, channel: socket.socket, agent: int, gone: int) -> 
         os._exit(code)
 
 
-def supervise(order: Order, report: int, agent: int) -> int:
+def supervise(order: KeeperOrder, report: int, agent: int) -> int:
     """Run the command, end everything that it has started, and return its exit code.
 
     Args:
@@ -178,7 +178,7 @@ def supervise(order: Order, report: int, agent: int) -> int:
     return code
 
 
-def _become(order: Order, report: int) -> None:
+def _become(order: KeeperOrder, report: int) -> None:
     """Restrict this process for good and replace it by the command. Does not return."""
     try:
         for number in (*_OF_GROUPS, signal.SIGPIPE):
@@ -195,7 +195,7 @@ def _become(order: Order, report: int) -> None:
         os._exit(_SETUP_FAILED)
 
 
-def restrict(order: Order) -> None:
+def restrict(order: KeeperOrder) -> None:
     """Apply the rules, the scopes and the filter to this process, and give up all capabilities.
 
     Raises:

@@ -47,7 +47,7 @@ def marks_of(layout: Layout) -> Marks:
     return {path: _mark(path, apart) for path in (*layout.protected, *layout.pinned)}
 
 
-class View(NamedTuple):
+class WitnessView(NamedTuple):
     """What a program sees from its start on; a value to compare."""
 
     layout: Layout
@@ -55,9 +55,9 @@ class View(NamedTuple):
     """What is at each protected path: where something else is, the mount of a program that runs has ended."""
 
 
-def view_of(layout: Layout) -> View:
+def view_of(layout: Layout) -> WitnessView:
     """Return what a program that is started now sees."""
-    return View(layout, {path: _place(path) for path in (*layout.protected, *layout.pinned)})
+    return WitnessView(layout, {path: _place(path) for path in (*layout.protected, *layout.pinned)})
 
 
 def _place(path: str) -> tuple[int, int] | None:

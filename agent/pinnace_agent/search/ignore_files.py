@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from pinnace_agent.search.glob_match import BadGlob, Glob
 
 
-class Rule(NamedTuple):
+class IgnoreRule(NamedTuple):
     """One line of an ignore file."""
 
     glob: Glob
@@ -27,10 +27,10 @@ class Rule(NamedTuple):
     is_exception: bool
 
 
-Rules = Sequence[Rule]
+Rules = Sequence[IgnoreRule]
 
 
-def parse_rule(line: str, *, is_strict: bool = False, has_braces: bool = True) -> Rule | None:
+def parse_rule(line: str, *, is_strict: bool = False, has_braces: bool = True) -> IgnoreRule | None:
     """Parse a line of an ignore file; return None for a line without a rule.
 
     Args:
@@ -57,7 +57,7 @@ def parse_rule(line: str, *, is_strict: bool = False, has_braces: bool = True) -
     if is_anchored or "/" in pattern:
         pattern = f"/{pattern}"
     try:
-        return Rule(Glob(pattern, is_case_exact=True), is_for_folders, is_exception)
+        return IgnoreRule(Glob(pattern, is_case_exact=True), is_for_folders, is_exception)
     except BadGlob:
         if is_strict:
             raise
@@ -78,7 +78,7 @@ _MAX_BYTES: Final = 1024 * 1024
 _GIT_FILE: Final = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
 
 
-class Level(NamedTuple):
+class FolderRules(NamedTuple):
     """The rules of one folder for the entries below it."""
 
     folder: str
@@ -128,17 +128,17 @@ class IgnoreFiles:
         self._is_off = is_off
         self._global = _global_rules(env)
 
-    def above(self, folder: str) -> tuple[Level, ...]:
+    def above(self, folder: str) -> tuple[FolderRules, ...]:
         """Return the levels of the folders above one, from the nearest to the root."""
-        levels: list[Level] = []
+        levels: list[FolderRules] = []
         while (parent := os.path.dirname(folder)) != folder:
             folder = parent
             levels.append(self.level(folder))
         return tuple(levels)
 
-    def level(self, folder: str) -> Level:
+    def level(self, folder: str) -> FolderRules:
         """Read the rules of one folder."""
-        return Level(
+        return FolderRules(
             folder,
             _read(os.path.join(folder, self._own_name)),
             _read(os.path.join(folder, ".ignore")),
@@ -147,7 +147,7 @@ class IgnoreFiles:
             os.path.lexists(os.path.join(folder, ".git")),
         )
 
-    def ignores(self, path: str, levels: Sequence[Level], root: str, *, is_folder: bool) -> bool:
+    def ignores(self, path: str, levels: Sequence[FolderRules], root: str, *, is_folder: bool) -> bool:
         """Return whether an entry is ignored.
 
         Args:
@@ -178,7 +178,7 @@ def _read(path: str) -> Rules:
     return () if not text else tuple(_rules(text))
 
 
-def _rules(text: str) -> Iterator[Rule]:
+def _rules(text: str) -> Iterator[IgnoreRule]:
     for line in text.split("\n"):
         if (rule := parse_rule(line)) is not None:
             yield rule

@@ -38,7 +38,7 @@ MAX_BEFORE_BYTES: Final = 4 * 1024 * 1024
 _IGNORED: Final = frozenset({"--no-config", "--json", "--line-number", "--color=never", "--hidden", "--null"})
 
 
-class Request(NamedTuple):
+class SearchOptions(NamedTuple):
     """The options of one run."""
 
     words: Sequence[str]
@@ -65,7 +65,7 @@ class _Line(NamedTuple):
     """Without its LF."""
 
 
-def read_request(arguments: Sequence[str]) -> Request:
+def read_request(arguments: Sequence[str]) -> SearchOptions:
     """Read the options that the tools pass.
 
     Raises:
@@ -97,13 +97,13 @@ def read_request(arguments: Sequence[str]) -> Request:
                 raise ValueError(f"unknown option {option}")
             case _:
                 pass
-    return Request(arguments[place + 1 :], globs, **options)  # type: ignore[arg-type]
+    return SearchOptions(arguments[place + 1 :], globs, **options)  # type: ignore[arg-type]
 
 
-class Search:
+class SearchRun:
     """One run of the program."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: SearchOptions) -> None:
         """Parse the globs.
 
         Raises:
@@ -258,7 +258,7 @@ def _blocks(path: str) -> Iterator[bytes]:
             first = b""
 
 
-def _limit(search: Search) -> None:
+def _limit(search: SearchRun) -> None:
     """Limit the memory of the process, and the processor time of one line by a virtual timer."""
     import resource
 
@@ -292,7 +292,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the program and return its exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        search = Search(read_request(arguments))
+        search = SearchRun(read_request(arguments))
         _limit(search)
         return search.run()
     except (BadGlob, BadPattern, _Failed) as error:

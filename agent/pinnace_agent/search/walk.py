@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pinnace_agent.search.ignore_files import IgnoreFiles, Level, Overrides
+from pinnace_agent.search.ignore_files import FolderRules, IgnoreFiles, Overrides
 
 
 class Entry(NamedTuple):
@@ -45,9 +45,9 @@ class _Walk:
         self._overrides = overrides
         self._report = report
 
-    def below(self, folder: str, levels: Sequence[Level]) -> Iterator[Entry]:
+    def below(self, folder: str, levels: Sequence[FolderRules]) -> Iterator[Entry]:
         # A stack of open folders instead of recursion, since trees may be deep.
-        open_folders: list[Iterator[tuple[Entry, Sequence[Level]]]] = [self._entries(folder, levels)]
+        open_folders: list[Iterator[tuple[Entry, Sequence[FolderRules]]]] = [self._entries(folder, levels)]
         while open_folders:
             found = next(open_folders[-1], None)
             if found is None:
@@ -59,7 +59,7 @@ class _Walk:
                 level = self._ignoring.level(os.path.join(self._root, entry.path))
                 open_folders.append(self._entries(entry.path, (level, *above)))
 
-    def _entries(self, folder: str, levels: Sequence[Level]) -> Iterator[tuple[Entry, Sequence[Level]]]:
+    def _entries(self, folder: str, levels: Sequence[FolderRules]) -> Iterator[tuple[Entry, Sequence[FolderRules]]]:
         try:
             with os.scandir(os.path.join(self._root, folder)) as scan:
                 found = sorted(

@@ -70,7 +70,7 @@ class MoveRequest(NamedTuple):
 SessionRequest = NewSession | SwitchSession | ForkSession | BranchSession | CloneSession
 
 
-class Replacement:
+class SessionReplacement:
     """The replacement of the current session. `text` is the message that a fork starts before."""
 
     def __init__(

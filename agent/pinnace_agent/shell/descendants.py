@@ -18,7 +18,7 @@ _QUIET_LOOKS: Final = 2
 _MOST_LOOKS: Final = 100
 
 
-class Command(Protocol):
+class StartedCommand(Protocol):
     """A command that was started."""
 
     @property
@@ -76,7 +76,7 @@ class Descendants:
         self._is_all_ours = is_all_ours
         _SPARE.keep()
 
-    def kill(self, children: Collection[Command]) -> None:
+    def kill(self, children: Collection[StartedCommand]) -> None:
         """Kill all processes of some commands, none of which is reaped."""
         if not children:
             return
@@ -101,7 +101,7 @@ class Descendants:
             if quiet == _QUIET_LOOKS:
                 return
 
-    def _family(self, children: Collection[Command], sessions: Collection[int]) -> set[int]:
+    def _family(self, children: Collection[StartedCommand], sessions: Collection[int]) -> set[int]:
         """Find the processes that belong to commands."""
         try:
             return self._search(children, sessions)
@@ -114,7 +114,7 @@ class Descendants:
             finally:
                 _SPARE.keep()
 
-    def _search(self, children: Collection[Command], sessions: Collection[int]) -> set[int]:
+    def _search(self, children: Collection[StartedCommand], sessions: Collection[int]) -> set[int]:
         marks = {child.mark.encode() for child in children}
         since = -1
         todo = [child.pid for child in children]

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from pinnace_agent.core.control_text import ControlTextFilter
-from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, Totals, Truncation, byte_length, truncate_tail
+from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, TextSize, Truncation, byte_length, truncate_tail
 from pinnace_spec.rules.limits import MAX_OUTPUT_FILE_BYTES
 
 TAIL_BYTES: Final = 2 * MAX_BYTES
@@ -162,7 +162,7 @@ class _Tail:
     def snapshot(self, path: str | None) -> OutputSnapshot:
         """Return the part to show; the cost depends on the limits, not on the text."""
         text = "".join(self._pieces)
-        totals = Totals(self._newlines + (0 if self._ends_with_newline else 1), self._total_bytes)
+        totals = TextSize(self._newlines + (0 if self._ends_with_newline else 1), self._total_bytes)
         cut = truncate_tail(text, totals)
         last_line = self._closed_line_bytes if self._ends_with_newline else self._open_line_bytes
         return OutputSnapshot(cut.content, cut if cut.is_truncated else None, path, last_line)

@@ -60,7 +60,7 @@ class Truncation(NamedTuple):
         }
 
 
-class Totals(NamedTuple):
+class TextSize(NamedTuple):
     """The size of a whole text, of which only a part is available."""
 
     lines: int
@@ -78,7 +78,7 @@ def line_count(text: str) -> int:
 
 
 def truncate_head(
-    text: str, totals: Totals | None = None, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
+    text: str, totals: TextSize | None = None, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
 ) -> Truncation:
     """Keep whole leading lines while both limits hold.
 
@@ -89,7 +89,7 @@ def truncate_head(
         max_lines: Most lines to keep.
         max_bytes: Most bytes to keep; the LF before each line but the first counts.
     """
-    total = totals or Totals(line_count(text), byte_length(text))
+    total = totals or TextSize(line_count(text), byte_length(text))
     if total.lines <= max_lines and total.bytes <= max_bytes:
         return _whole(text, total, max_lines, max_bytes)
     kept: list[str] = []
@@ -114,7 +114,7 @@ def truncate_head(
 
 
 def truncate_tail(
-    text: str, totals: Totals | None = None, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
+    text: str, totals: TextSize | None = None, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
 ) -> Truncation:
     """Keep whole trailing lines while both limits hold; of a single line that is too long, its end.
 
@@ -125,7 +125,7 @@ def truncate_tail(
         max_lines: Most lines to keep.
         max_bytes: Most bytes to keep; the LF before each line but the first counts.
     """
-    total = totals or Totals(line_count(text), byte_length(text))
+    total = totals or TextSize(line_count(text), byte_length(text))
     if total.lines <= max_lines and total.bytes <= max_bytes:
         return _whole(text, total, max_lines, max_bytes)
     body = text.removesuffix("\n").encode("utf-8", "surrogatepass")
@@ -159,7 +159,7 @@ def format_size(size: int) -> str:
     return f"{size / _MIB:.1f}MB"
 
 
-def _whole(text: str, total: Totals, max_lines: int, max_bytes: int) -> Truncation:
+def _whole(text: str, total: TextSize, max_lines: int, max_bytes: int) -> Truncation:
     return Truncation(
         text,
         None,

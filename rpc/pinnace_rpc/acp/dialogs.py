@@ -22,7 +22,7 @@ _CONFIRM_KINDS: Final = (("allow_once", "Yes", "allow_once"), ("reject_once", "N
 Emit: TypeAlias = Callable[[Update], None]
 
 
-class Dialogs:
+class OpenDialogs:
     """The open questions of one session."""
 
     def __init__(

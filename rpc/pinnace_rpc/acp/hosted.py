@@ -29,8 +29,8 @@ from pinnace_rpc.host.protocol import (
     End,
     Ended,
     FrameDecoder,
+    HostProtocolError,
     ListAgents,
-    ProtocolError,
     Refused,
     encode_client_control,
     encode_data,
@@ -148,8 +148,8 @@ class HostedAgent:
                     case Ended(exit_code, error):
                         self._end(exit_code, error or "")
                     case _:
-                        raise ProtocolError("an answer to no question")
-        except (trio.BrokenResourceError, trio.ClosedResourceError, ProtocolError):
+                        raise HostProtocolError("an answer to no question")
+        except (trio.BrokenResourceError, trio.ClosedResourceError, HostProtocolError):
             data = b""
         if not data:
             self._end(None, _LOST)

@@ -19,11 +19,11 @@ import trio
 from pinnace_agent.core.json_access import as_amount, as_array, as_object
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import Core, CoreEnded, Record
-from pinnace_rpc.acp.dialogs import DIALOGS, Dialogs
+from pinnace_rpc.acp.dialogs import DIALOGS, OpenDialogs
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
-from pinnace_rpc.acp.translation.options import EditorOptions, Settings, mode_change
+from pinnace_rpc.acp.translation.options import EditorOptions, ReportedSettings, mode_change
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
@@ -31,7 +31,7 @@ from pinnace_rpc.acp.translation.stop_reasons import Ending, ending, failure, is
 from pinnace_rpc.acp.translation.titles import date_text, session_title
 from pinnace_rpc.acp.translation.tool_calls import Json
 from pinnace_rpc.acp.translation.updates import ClientFeatures, Translator, Update, notice
-from pinnace_rpc.acp.turns import Turn, Turns
+from pinnace_rpc.acp.turns import PromptTurn, Turns
 
 _log: Final = logging.getLogger("pinnace.acp")
 
@@ -73,7 +73,7 @@ class Session:
         cwd: str,
         outbox: Outbox,
         abilities: ClientAbilities,
-        settings: Settings,
+        settings: ReportedSettings,
         nursery: trio.Nursery,
         files: set[ClientFiles],
     ) -> None:
@@ -86,7 +86,7 @@ class Session:
         self._abilities = abilities
         self._translator = Translator(cwd, abilities)
         self._turns = Turns()
-        self._dialogs = Dialogs(self.id, outbox, core.post, self._emit, has_forms=abilities.forms)
+        self._dialogs = OpenDialogs(self.id, outbox, core.post, self._emit, has_forms=abilities.forms)
         self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[Callable[[], None]] | None = []
         """What is done once the client knows the session; None: it does."""
@@ -402,7 +402,7 @@ class Session:
         self._translator.expect(message_id)
         return {**message.fields(), "messageId": message_id}
 
-    def _compacted(self, turn: Turn, answer: Record) -> None:
+    def _compacted(self, turn: PromptTurn, answer: Record) -> None:
         if answer.get("success") is True:
             self._settle(turn, Ending("end_turn", {}))
         elif answer.get("errorCode") in _NOTHING_DONE:
@@ -413,7 +413,7 @@ class Session:
         else:
             self._settle(turn, refusal(answer))
 
-    def _prompted(self, turn: Turn, answer: Record) -> None:
+    def _prompted(self, turn: PromptTurn, answer: Record) -> None:
         if answer.get("success") is not True:
             self._settle(turn, refusal(answer))
             return
@@ -424,7 +424,7 @@ class Session:
         else:
             turn.state = "running"
 
-    def _commanded(self, turn: Turn, state: Json) -> None:
+    def _commanded(self, turn: PromptTurn, state: Json) -> None:
         if state.get("isStreaming") is True:
             turn.state = "running"
             if turn.is_cancelled:
@@ -432,13 +432,13 @@ class Session:
         else:
             self._settle(turn, Ending("end_turn", {}))
 
-    def _settle(self, turn: Turn, outcome: Ending | RequestError) -> None:
+    def _settle(self, turn: PromptTurn, outcome: Ending | RequestError) -> None:
         """Read the last figures, which belong to the turn, and respond."""
         turn.state = "settling"
         self._emit({"sessionUpdate": "session_info_update", "updatedAt": date_text(time.time())})
         self._refresh(lambda: self._finish(turn, outcome))
 
-    def _finish(self, turn: Turn, outcome: Ending | RequestError) -> None:
+    def _finish(self, turn: PromptTurn, outcome: Ending | RequestError) -> None:
         if self._turns.active is not turn:
             return  # answered without its end
         if turn.aborts:
@@ -452,7 +452,7 @@ class Session:
         self._respond(turn, Ending("cancelled", {}) if turn.is_cancelled else outcome)
         self._advance()
 
-    def _respond(self, turn: Turn, outcome: Ending | RequestError) -> None:
+    def _respond(self, turn: PromptTurn, outcome: Ending | RequestError) -> None:
         if isinstance(outcome, RequestError):
             self._outbox.refuse(turn.request, outcome)
             return
@@ -475,7 +475,7 @@ class Session:
                 turn.aborts += 1
             self.core.send("abort", {"queue": "clear"}, lambda answer: self._take_returned(turn, answer))
 
-    def _take_returned(self, turn: Turn | None, answer: Record) -> None:
+    def _take_returned(self, turn: PromptTurn | None, answer: Record) -> None:
         """Take the steered messages that an abort has kept from the model: the user gets them back."""
         cleared = as_object((as_object(answer.get("data")) or {}).get("cleared")) or {}
         texts = [str(text) for name in ("steering", "followUp") for text in as_array(cleared.get(name))]
@@ -566,7 +566,7 @@ class Session:
         else:
             self._settle(turn, ending(record, answer))
 
-    def _take_back(self, turn: Turn, entry: str, answer: Json) -> None:
+    def _take_back(self, turn: PromptTurn, entry: str, answer: Json) -> None:
         """Continue before a prompt that the model has refused: it is no part of the next request."""
 
         def take(moved: Record) -> None:
@@ -633,7 +633,7 @@ class Session:
 
     def _take_state(self, state: Json) -> None:
         former = self._settings
-        self._settings = Settings(state, self._models, self._known_levels)
+        self._settings = ReportedSettings(state, self._models, self._known_levels)
         if (stored_as := str(state.get("sessionId", self._stored_as))) != self._stored_as:
             # The protocol has no word for it, and the client keeps its id.
             self._stored_as = stored_as
@@ -695,7 +695,7 @@ class Session:
                 raise refusal(answer)
             answers = await self.core.ask_all("get_state", "get_available_thinking_levels")
             state, levels = (_data(each) for each in answers)
-            self._settings = Settings(state, self._models, _levels(levels))
+            self._settings = ReportedSettings(state, self._models, _levels(levels))
         finally:
             self._is_changing = False
 
@@ -757,10 +757,10 @@ def _warning_text(warning: Mapping[str, object]) -> str:
     return "\n".join(str(warning[name]) for name in ("text", "remedy") if warning.get(name))
 
 
-async def _read_settings(core: Core) -> Settings:
+async def _read_settings(core: Core) -> ReportedSettings:
     reads = ("get_state", "get_available_models", "get_available_thinking_levels")
     state, models, levels = (_data(answer) for answer in await core.ask_all(*reads))
-    return Settings(state, cast("Sequence[Json]", models["models"]), _levels(levels))
+    return ReportedSettings(state, cast("Sequence[Json]", models["models"]), _levels(levels))
 
 
 def _log_refused_offer(answer: Record) -> None:

@@ -18,7 +18,7 @@ State: TypeAlias = Literal["waiting", "sent", "commanding", "running", "settling
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class PromptTurn:
     """One prompt."""
 
     request: RequestId
@@ -38,8 +38,8 @@ class Turns:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self.active: Turn | None = None
-        self._waiting: deque[Turn] = deque()
+        self.active: PromptTurn | None = None
+        self._waiting: deque[PromptTurn] = deque()
 
     def add(self, request: RequestId, message: PromptMessage) -> None:
         """Take a prompt.
@@ -49,9 +49,9 @@ class Turns:
         """
         if len(self._waiting) >= MAX_WAITING:
             raise RequestError(INVALID_REQUEST, f"{MAX_WAITING} prompts of this session are waiting already")
-        self._waiting.append(Turn(request, message))
+        self._waiting.append(PromptTurn(request, message))
 
-    def begin(self) -> Turn | None:
+    def begin(self) -> PromptTurn | None:
         """Return the turn that begins now; None: one is active, or none is waiting."""
         if self.active is not None or not self._waiting:
             return None
@@ -63,14 +63,14 @@ class Turns:
         """End the active turn."""
         self.active = None
 
-    def cancel(self) -> Iterator[Turn]:
+    def cancel(self) -> Iterator[PromptTurn]:
         """Cancel all turns; yield those that have not begun, which are over."""
         if self.active is not None:
             self.active.is_cancelled = True
         while self._waiting:
             yield self._waiting.popleft()
 
-    def cancel_request(self, request: RequestId) -> Turn | None:
+    def cancel_request(self, request: RequestId) -> PromptTurn | None:
         """Cancel one turn and return it, if it has not begun and is over; the active one is marked."""
         if self.active is not None and self.active.request == request:
             self.active.is_cancelled = True

@@ -11,7 +11,7 @@ from pinnace_rpc.attach.finding import connect
 from pinnace_rpc.host.protocol import (
     Answer,
     FrameDecoder,
-    ProtocolError,
+    HostProtocolError,
     Refused,
     Request,
     encode_request,
@@ -50,7 +50,7 @@ def answers(
                 yield answer
         except TimeoutError:
             raise NoAnswer(f"the host has not answered within {within_s:g} seconds") from None
-        except (OSError, ProtocolError) as error:
+        except (OSError, HostProtocolError) as error:
             raise NoAnswer(f"the connection to the host is lost: {error}") from None
 
 
@@ -64,4 +64,4 @@ def _read(connection: socket.socket) -> Iterator[Mapping[str, object]]:
                 case Refused(_, error):
                     raise NoAnswer(error)
                 case _:
-                    raise ProtocolError("the host wrote what is no answer")
+                    raise HostProtocolError("the host wrote what is no answer")

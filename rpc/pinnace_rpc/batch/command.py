@@ -15,13 +15,13 @@ from typing import Any, Final
 from pinnace_rpc.cli import values
 from pinnace_rpc.cli.arguments import parse_arguments, unknown_option
 from pinnace_rpc.cli.extension_hints import may_find_extensions
-from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse
+from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.cli.table import OPTIONS
 
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace batch",
     "Run an agent for each line of TASKS, and keep the results in a folder. Run it again with the same folder to "
     "run the tasks that have no result. Other options are passed to each agent.",
@@ -76,7 +76,7 @@ def main(words: Sequence[str]) -> int:
         raise CommandError(str(error)) from None
     from pinnace_engines.calls import Call
     from pinnace_rpc.batch.coordinator import Coordinator
-    from pinnace_rpc.batch.progress import Progress
+    from pinnace_rpc.batch.progress import BatchProgress
     from pinnace_rpc.batch.span import batch_span
     from pinnace_rpc.batch.summary import write_summary
 
@@ -106,7 +106,7 @@ def main(words: Sequence[str]) -> int:
         with suppress(OSError):  # another attempt's folder, or not on this machine
             place.parent.rmdir()
 
-    progress = Progress(len(tasks.ids), len(tasks.ids) - len(wanted))
+    progress = BatchProgress(len(tasks.ids), len(tasks.ids) - len(wanted))
     with batch_span(len(wanted)) as span:
         try:
             is_complete = Coordinator(engine, folder, progress, workers).run(calls(), forget=forget)

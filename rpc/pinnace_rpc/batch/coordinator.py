@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pinnace_engines.calls import Call, EndedCall, run_calls
 from pinnace_engines.engines import Engine
-from pinnace_rpc.batch.progress import Progress
+from pinnace_rpc.batch.progress import BatchProgress
 from pinnace_rpc.batch.records import BatchFolder, BatchFolderError
 from pinnace_rpc.batch.worker import made_result, run_task
 
@@ -27,7 +27,7 @@ Attempt = int
 class Coordinator:
     """Runs one batch."""
 
-    def __init__(self, engine: Engine, folder: BatchFolder, progress: Progress, workers: int) -> None:
+    def __init__(self, engine: Engine, folder: BatchFolder, progress: BatchProgress, workers: int) -> None:
         """Start nothing yet."""
         self._engine = engine
         self._folder = folder

@@ -15,7 +15,7 @@ _EVERY_S: Final = 10.0
 _TERMINAL_S: Final = 0.2
 
 
-class Progress:
+class BatchProgress:
     """Counts what has ended."""
 
     def __init__(self, total: int, done: int) -> None:

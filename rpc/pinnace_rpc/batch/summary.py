@@ -55,7 +55,7 @@ text.addEventListener("input", filter); state.addEventListener("change", filter)
 """
 
 
-class Summary:
+class BatchSummary:
     """The totals of a batch."""
 
     def __init__(self, tasks: int) -> None:
@@ -96,9 +96,9 @@ def state_of(line: Mapping[str, Any]) -> str:
     return "verify_failed" if line["reason"] == "completed" and not has_passed(line) else str(line["reason"])
 
 
-def write_summary(folder: Path, tasks: int, lines: Iterable[Mapping[str, Any]]) -> Summary:
+def write_summary(folder: Path, tasks: int, lines: Iterable[Mapping[str, Any]]) -> BatchSummary:
     """Write both files, each whole or not at all."""
-    summary = Summary(tasks)
+    summary = BatchSummary(tasks)
     rows = folder / ".rows.new"
     with open(rows, "w", encoding="utf-8", opener=open_private) as file:
         for line in lines:
@@ -111,7 +111,7 @@ def write_summary(folder: Path, tasks: int, lines: Iterable[Mapping[str, Any]]) 
     return summary
 
 
-def _page(summary: Summary, rows: Iterable[str]) -> Iterator[str]:
+def _page(summary: BatchSummary, rows: Iterable[str]) -> Iterator[str]:
     record = summary.record()
     policy = f"default-src 'none'; style-src '{_hash_of(_STYLE)}'; script-src '{_hash_of(_SCRIPT)}'; base-uri 'none'"
     yield _HEAD.replace("POLICY", policy).replace("STYLE", _STYLE)

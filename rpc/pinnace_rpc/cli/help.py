@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from textwrap import fill, shorten, wrap
 from typing import Final
 
-from pinnace_rpc.cli.parser import HELP_OPTION, Command, Option
+from pinnace_rpc.cli.parser import HELP_OPTION, Option, Subcommand
 from pinnace_rpc.cli.table import GROUPS
 
 SUMMARY: Final = "A headless coding agent for programs that exchange JSON lines with it, and for single questions."
@@ -144,7 +144,7 @@ def _options_of_extensions(words: Sequence[str]) -> str:
     return f"\n{lines}" if lines else ""
 
 
-def page(command: Command) -> str:
+def page(command: Subcommand) -> str:
     """Return the help of a subcommand."""
     width = _width(_WIDEST_PAGE)
     words = ["[OPTIONS]", *(argument.metavar for argument in command.arguments)]

@@ -1,6 +1,6 @@
 """Reads the words of a command line by a table of options: the one parser of the program and of its subcommands.
 
-A table is data (`Option`, `Command`): names, what follows a name, help. The parser knows the POSIX and GNU forms:
+A table is data (`Option`, `Subcommand`): names, what follows a name, help. The parser knows the POSIX and GNU forms:
 `-t x`, `-tx`, `-ca` for `-c -a`, `--tools x`, `--tools=x`, `--` before words that are not options. Names of several
 letters with one dash (`-nt`) are names of their own, as in pi. Abbreviations are refused. Error texts about options
 never repeat a value, since it may be a key or a prompt. Must import nothing slow, since every start loads it.
@@ -66,7 +66,7 @@ class Argument(NamedTuple):
     choices: Sequence[str] = ()
 
 
-class Command(NamedTuple):
+class Subcommand(NamedTuple):
     """A subcommand: what it is called, what it takes and what it is for."""
 
     name: str
@@ -74,13 +74,13 @@ class Command(NamedTuple):
     help: str
     options: Sequence[Option] = ()
     arguments: Sequence[Argument] = ()
-    subcommands: Sequence["Command"] = ()
+    subcommands: Sequence["Subcommand"] = ()
 
 
 class Leave(Exception):
     """The command line requests a text only; the process ends with exit code 0."""
 
-    def __init__(self, command: Command | None = None) -> None:
+    def __init__(self, command: Subcommand | None = None) -> None:
         """Name the subcommand whose help is still to be printed; None: the text has been printed."""
         super().__init__()
         self.command = command
@@ -213,7 +213,7 @@ def _is_like_option(word: str) -> bool:
 HELP_OPTION: Final = Option(("-h", "--help"), HELP, "Show this message and exit.")
 
 
-def parse(command: Command, words: Sequence[str]) -> dict[str, Any]:
+def parse(command: Subcommand, words: Sequence[str]) -> dict[str, Any]:
     """Return the values of a subcommand's options and arguments, by name, as the table reads them.
 
     Raises:

@@ -21,7 +21,7 @@ from pinnace_rpc.cli.options import (
     SANDBOXES,
     TOOL_APPROVALS,
 )
-from pinnace_rpc.cli.parser import HELP, VERSION, Argument, Command, Option
+from pinnace_rpc.cli.parser import HELP, VERSION, Argument, Option, Subcommand
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES
 from pinnace_spec.records.messages import THINKING_LEVELS
 
@@ -478,11 +478,11 @@ NAMES: Final[Sequence[str]] = [name for option in OPTIONS for name in option.nam
 """Of all options."""
 
 
-def attach_command() -> Command:
+def attach_command() -> Subcommand:
     """Return what `pinnace attach` takes beside the flags of an agent. Its rows are where an attach can read them."""
     from pinnace_rpc.attach.words import ROWS
 
-    return Command(
+    return Subcommand(
         "pinnace attach",
         "Speak the protocol on stdin and stdout with an agent of the host, which outlives this process. Starts a "
         "host if none runs, and an agent with the AGENT FLAGS if none has this NAME or SESSION (an id or a file).",

@@ -28,8 +28,8 @@ from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
 from pinnace_rpc.host.locations import FILE_MODE
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
-from pinnace_rpc.host.routing import Command, OpenCommand, Response, Router, own_id
-from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, Summary
+from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
+from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_spec.records.messages import FILE_METHODS
 from pinnace_spec.wire.json_text import JsonValue
@@ -170,7 +170,7 @@ class ReadSlots:
             self.give_back()
 
 
-class Agent:
+class HostedAgent:
     """One agent, with or without a process."""
 
     def __init__(
@@ -211,7 +211,7 @@ class Agent:
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
         self.connections: dict[int, Attached] = {}
         self.dialogs: dict[str, Dialog] = {}
-        self.summary = Summary()
+        self.summary = AgentSummary()
         self.is_running_turns = False
         self.last_activity = time.time()
         self.abandoned_at: float | None = None
@@ -246,7 +246,7 @@ class Agent:
         """The connection whose client has offered to serve files to the process."""
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
-        self._long: Response | None = None
+        self._long: RoutedResponse | None = None
         self._reason: EpochReason = "host"
         self._was_interrupted = self.details.has_run
         self._is_complete = not self.details.has_process
@@ -517,7 +517,7 @@ class Agent:
 
     # Commands.
 
-    async def send(self, attached: Attached, command: Command, line: bytes) -> None:
+    async def send(self, attached: Attached, command: RoutedCommand, line: bytes) -> None:
         """Give a command to the process; wait while there is none yet, or the pipe is full."""
         if command.name == "extension_ui_response":
             await self._answer_dialog(command, line)
@@ -553,7 +553,12 @@ class Agent:
                 await self._give(attached.number, client, command, line, members)
 
     async def _give(
-        self, connection: int, client: NamedClient | None, command: Command, line: bytes, members: Mapping[str, object]
+        self,
+        connection: int,
+        client: NamedClient | None,
+        command: RoutedCommand,
+        line: bytes,
+        members: Mapping[str, object],
     ) -> None:
         """Give a command to the process as soon as that takes commands; with a client, it is in the client's table."""
         has_slot = command.name in routing.SAFE and await self._reads.take()
@@ -584,7 +589,7 @@ class Agent:
             self._reads.hold(number)
         await self._send(sent)
 
-    async def _keep(self, connection: int, client: NamedClient, command: Command) -> bool:
+    async def _keep(self, connection: int, client: NamedClient, command: RoutedCommand) -> bool:
         """Note a command of a named client before it is executed; return whether it is to be executed."""
         table, identity = client.table, command.identity
         is_decided = self._is_decided_by_session(command.name)
@@ -674,7 +679,7 @@ class Agent:
     def _is_gone(self, client: NamedClient) -> bool:
         return client.connection not in self.connections and not client.table.has_open()
 
-    def refuse(self, connection: int, command: Command, text: str, code: str) -> None:
+    def refuse(self, connection: int, command: RoutedCommand, text: str, code: str) -> None:
         """Answer a command without the agent."""
         self._append_response(connection, routing.failure(_open(connection, command), text, code))
 
@@ -701,7 +706,7 @@ class Agent:
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                     await self._process.stdin.send_all(line)
 
-    async def _answer_dialog(self, command: Command, line: bytes) -> None:
+    async def _answer_dialog(self, command: RoutedCommand, line: bytes) -> None:
         """Forward the first answer; later ones are ignored."""
         identity = command.fields.get("id")
         if isinstance(identity, str) and self.dialogs.pop(identity, None) is not None:
@@ -777,7 +782,7 @@ class Agent:
         pieces: list[bytes] = []
         events = 0
         size = 0
-        responses: list[tuple[Response, int]] = []
+        responses: list[tuple[RoutedResponse, int]] = []
         for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
             response = self._router.take(line)
             if response is not None and response.number in self._asked_again:
@@ -805,7 +810,7 @@ class Agent:
         for response, place in responses:
             self._answered(response, place)
 
-    def _decided(self, response: Response) -> Response:
+    def _decided(self, response: RoutedResponse) -> RoutedResponse:
         """Return what the client is answered to a command that a former process was asked, too.
 
         A message that this process can't bring to the disk may be in the session: the former one may have taken it.
@@ -859,7 +864,7 @@ class Agent:
             return []
         return [dialog.line for dialog in self.dialogs.values() if dialog.place < place]
 
-    def _answered(self, response: Response, place: int) -> None:
+    def _answered(self, response: RoutedResponse, place: int) -> None:
         self._reads.answered(response.number)
         if response.number is not None and response.number == self._probe:
             # An agent that ends refuses it, and may have ended since it can't start: then its exit status shows it.
@@ -958,7 +963,7 @@ class Agent:
             self.journal.end_spool(head, (connection,))
             self._answered(response, self.journal.end)
 
-    def _report_lost(self, response: Response | None) -> None:
+    def _report_lost(self, response: RoutedResponse | None) -> None:
         """Report a line that neither the disk nor the memory takes."""
         if response is not None:
             line = routing.failure(response.command, "the response is too long for the host", "outcome_unknown")
@@ -1048,18 +1053,18 @@ def _named_words(arguments: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]
         yield word.partition("=")[0], [word, rest.pop(0)] if takes_value.get(word) and rest else [word]
 
 
-def _offers_files(command: Command) -> bool:
+def _offers_files(command: RoutedCommand) -> bool:
     """Return whether a command is an offer that the agent takes; one that is malformed leaves the former one."""
     offered = command.fields.get("delegate") if command.name == "hello" else None
     return isinstance(offered, list) and all(method in FILE_METHODS for method in offered)
 
 
-def _is_cancelled(response: Response) -> bool:
+def _is_cancelled(response: RoutedResponse) -> bool:
     data = routing.member(routing.parse_record(response.line), "data")
     return data.get("cancelled") is True
 
 
-def _open(connection: int, command: Command) -> OpenCommand:
+def _open(connection: int, command: RoutedCommand) -> OpenCommand:
     identity = json.dumps(command.identity).encode("ascii") if command.has_id and command.is_object else None
     return OpenCommand(connection, command.name, identity)
 

@@ -16,7 +16,7 @@ from typing import Final
 import trio
 
 from pinnace_rpc.host import routing
-from pinnace_rpc.host.agent import Agent, NamedClient, truncated
+from pinnace_rpc.host.agent import HostedAgent, NamedClient, truncated
 from pinnace_rpc.host.journal import Gap, JournalReader
 from pinnace_rpc.host.protocol import (
     EXIT_LOST,
@@ -53,7 +53,7 @@ class AttachedConnection:
         decoder: FrameDecoder,
         early: Sequence[Frame],
         request: Attach,
-        agent: Agent,
+        agent: HostedAgent,
         other_options: Sequence[str],
     ) -> None:
         """Attach nothing yet; `early` frames came with the request, `other_options` than those of the agent."""
@@ -161,7 +161,7 @@ class AttachedConnection:
             while self._agent.open_commands(self.number) + len(self._responses) >= MAX_UNREAD:
                 await self._progress.park()
             if isinstance(line, TooLong):
-                command = routing.Command(PARSE_COMMAND, {}, False, None, False)
+                command = routing.RoutedCommand(PARSE_COMMAND, {}, False, None, False)
                 self._agent.refuse(self.number, command, record_too_long(MAX_RECORD_BYTES), ErrorCode.PARSE_ERROR)
                 continue
             command = await _read(line)
@@ -284,7 +284,7 @@ class AttachedConnection:
         return self._end[1] if self._end is not None and self._reader.place >= self._end[0] else None
 
 
-async def _read(line: bytes) -> routing.Command:
+async def _read(line: bytes) -> routing.RoutedCommand:
     """Read a command; one that is so long that it would hold up others, in a thread."""
     if len(line) < _LONG_LINE_BYTES:
         return routing.read_command(line)

@@ -34,7 +34,7 @@ OnEof: TypeAlias = Literal["detach", "end"]
 AgentActionName: TypeAlias = Literal["stop", "restart", "remove"]
 
 
-class ProtocolError(Exception):
+class HostProtocolError(Exception):
     """A peer sent what is no frame or no control message. The text names the fault; the connection is of no use."""
 
 
@@ -196,7 +196,7 @@ class FrameDecoder:
         """Take the next bytes and return the frames that are complete.
 
         Raises:
-            ProtocolError: No frame begins so; nothing more can be read.
+            HostProtocolError: No frame begins so; nothing more can be read.
         """
         self._buffer += data
         frames: list[Frame] = []
@@ -205,9 +205,9 @@ class FrameDecoder:
             kind = self._buffer[start : start + 1].decode("latin-1")
             length = int.from_bytes(self._buffer[start + 1 : start + _HEADER_BYTES], "big")
             if kind not in ("j", "d"):
-                raise ProtocolError(f"a frame of the unknown kind {kind!r}")
+                raise HostProtocolError(f"a frame of the unknown kind {kind!r}")
             if length > MAX_FRAME_BYTES:
-                raise ProtocolError(f"a frame of {length} bytes; at most {MAX_FRAME_BYTES} are allowed")
+                raise HostProtocolError(f"a frame of {length} bytes; at most {MAX_FRAME_BYTES} are allowed")
             end = start + _HEADER_BYTES + length
             if len(self._buffer) < end:
                 break
@@ -220,10 +220,10 @@ class FrameDecoder:
         """Take the end of the stream.
 
         Raises:
-            ProtocolError: It ends inside a frame.
+            HostProtocolError: It ends inside a frame.
         """
         if self._buffer:
-            raise ProtocolError("the connection ends inside a frame")
+            raise HostProtocolError("the connection ends inside a frame")
 
 
 def is_agent_name(text: str) -> bool:
@@ -235,10 +235,10 @@ def parse_cursor(text: str) -> Cursor:
     """Read `JOURNAL.EPOCH:SEQ`.
 
     Raises:
-        ProtocolError: It is none.
+        HostProtocolError: It is none.
     """
     if (match := _CURSOR.fullmatch(text)) is None:
-        raise ProtocolError(f"a cursor (since) is JOURNAL.EPOCH:SEQ, not {text[:80]!r}")
+        raise HostProtocolError(f"a cursor (since) is JOURNAL.EPOCH:SEQ, not {text[:80]!r}")
     return Cursor(match[1], int(match[2]), int(match[3]))
 
 
@@ -284,7 +284,7 @@ def parse_request(payload: bytes) -> Request:
     """Read the first control message of a connection.
 
     Raises:
-        ProtocolError: It is none, or a field is missing, of another type or out of its range.
+        HostProtocolError: It is none, or a field is missing, of another type or out of its range.
     """
     fields = _Fields(payload)
     match kind := fields.text("type"):
@@ -299,7 +299,7 @@ def parse_request(payload: bytes) -> Request:
         case "status":
             return AskStatus()
         case _:
-            raise ProtocolError(f"a request of the unknown type {kind[:80]!r}")
+            raise HostProtocolError(f"a request of the unknown type {kind[:80]!r}")
 
 
 def encode_client_control(control: ClientControl) -> bytes:
@@ -313,7 +313,7 @@ def parse_client_control(payload: bytes) -> ClientControl:
     """Read a control message of an attached client.
 
     Raises:
-        ProtocolError: It is none.
+        HostProtocolError: It is none.
     """
     fields = _Fields(payload)
     match kind := fields.text("type"):
@@ -322,7 +322,7 @@ def parse_client_control(payload: bytes) -> ClientControl:
         case "end":
             return End(fields.flag("atOnce", absent=False))
         case _:
-            raise ProtocolError(f"a control message of the unknown type {kind[:80]!r}")
+            raise HostProtocolError(f"a control message of the unknown type {kind[:80]!r}")
 
 
 def encode_host_control(control: HostControl) -> bytes:
@@ -351,7 +351,7 @@ def parse_host_control(payload: bytes) -> HostControl:
     """Read a control message of a host; one of a type that is not its own is the answer to a request.
 
     Raises:
-        ProtocolError: It is none.
+        HostProtocolError: It is none.
     """
     fields = _Fields(payload)
     match fields.text("type"):
@@ -375,17 +375,17 @@ def _parse_attach(fields: "_Fields") -> Attach:
     agent = None if fields.is_absent("agent") else fields.name("agent")
     session = fields.optional_path("session")
     if agent is not None and session is not None:
-        raise ProtocolError("agent and session exclude each other")
+        raise HostProtocolError("agent and session exclude each other")
     client = fields.optional_text("client")
     if client is not None and not (0 < len(client) <= _MAX_CLIENT_CHARACTERS and client.isprintable()):
-        raise ProtocolError(f"client must have 1 to {_MAX_CLIENT_CHARACTERS} printable characters")
+        raise HostProtocolError(f"client must have 1 to {_MAX_CLIENT_CHARACTERS} printable characters")
     since = fields.optional_text("since")
     on_eof = fields.text("onEof")
     if on_eof not in ("detach", "end"):
-        raise ProtocolError("onEof must be detach or end")
+        raise HostProtocolError("onEof must be detach or end")
     cwd = fields.path("cwd")
     if not cwd.startswith("/"):
-        raise ProtocolError("cwd must be an absolute path")
+        raise HostProtocolError("cwd must be an absolute path")
     return Attach(
         fields.versions("versions"),
         fields.text("release"),
@@ -411,15 +411,15 @@ def _encode(record: Mapping[str, object]) -> bytes:
 
 
 class _Fields:
-    """The fields of one control message; each method checks one and raises ProtocolError."""
+    """The fields of one control message; each method checks one and raises HostProtocolError."""
 
     def __init__(self, payload: bytes) -> None:
         try:
             value = json.loads(payload)
         except (ValueError, RecursionError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
-            raise ProtocolError("a control message that is no JSON") from None
+            raise HostProtocolError("a control message that is no JSON") from None
         if not isinstance(value, dict):
-            raise ProtocolError("a control message that is no object")
+            raise HostProtocolError("a control message that is no object")
         self.record = cast("dict[str, object]", value)  # cast: JSON has no other keys
 
     def is_absent(self, name: str) -> bool:
@@ -428,7 +428,7 @@ class _Fields:
     def text(self, name: str) -> str:
         value = self.record.get(name)
         if not isinstance(value, str):
-            raise ProtocolError(f"{name} must be a string")
+            raise HostProtocolError(f"{name} must be a string")
         return value
 
     def optional_text(self, name: str) -> str | None:
@@ -437,7 +437,7 @@ class _Fields:
     def path(self, name: str) -> str:
         value = self.text(name)
         if not value or "\0" in value:
-            raise ProtocolError(f"{name} must not be empty or have a NUL")
+            raise HostProtocolError(f"{name} must not be empty or have a NUL")
         return value
 
     def optional_path(self, name: str) -> str | None:
@@ -446,7 +446,7 @@ class _Fields:
     def name(self, name: str) -> str:
         value = self.text(name)
         if not is_agent_name(value):
-            raise ProtocolError(
+            raise HostProtocolError(
                 f"{name} must have 1 to {MAX_NAME_CHARACTERS} letters, digits, '.', '_' or '-', and begin with a "
                 "letter or a digit"
             )
@@ -455,42 +455,42 @@ class _Fields:
     def flag(self, name: str, *, absent: bool | None = None) -> bool:
         value = self.record.get(name, absent)
         if not isinstance(value, bool):
-            raise ProtocolError(f"{name} must be true or false")
+            raise HostProtocolError(f"{name} must be true or false")
         return value
 
     def number(self, name: str, most: int = 2**31 - 1) -> int:
         value = self.record.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise ProtocolError(f"{name} must be a whole number from 0 to {most}")
+            raise HostProtocolError(f"{name} must be a whole number from 0 to {most}")
         return value
 
     def versions(self, name: str) -> tuple[int, ...]:
         values = self._list(name)
         if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-            raise ProtocolError(f"{name} must be a list of whole numbers")
+            raise HostProtocolError(f"{name} must be a list of whole numbers")
         return tuple(cast("list[int]", values))  # cast: checked one by one
 
     def words(self, name: str) -> tuple[str, ...]:
         values = self._list(name)
         if not all(isinstance(value, str) and "\0" not in value for value in values):
-            raise ProtocolError(f"{name} must be a list of strings without NUL")
+            raise HostProtocolError(f"{name} must be a list of strings without NUL")
         return tuple(cast("list[str]", values))  # cast: checked one by one
 
     def environment(self, name: str) -> dict[str, str]:
         value = self.record.get(name)
         if not isinstance(value, dict):
-            raise ProtocolError(f"{name} must be an object")
+            raise HostProtocolError(f"{name} must be an object")
         members = cast("dict[str, object]", value)  # cast: JSON has no other keys
         for key, each in members.items():
             if not key or "=" in key or "\0" in key or not isinstance(each, str) or "\0" in each:
-                raise ProtocolError(f"{name} must hold names without '=' and NUL, and strings without NUL")
+                raise HostProtocolError(f"{name} must hold names without '=' and NUL, and strings without NUL")
         return cast("dict[str, str]", members)  # cast: checked one by one
 
     def _list(self, name: str) -> list[object]:
         value = self.record.get(name)
         if not isinstance(value, list):
-            raise ProtocolError(f"{name} must be a list")
+            raise HostProtocolError(f"{name} must be a list")
         members = cast("list[object]", value)  # cast: its members are checked by the caller
         if len(members) > _MAX_WORDS:
-            raise ProtocolError(f"{name} must have at most {_MAX_WORDS} members")
+            raise HostProtocolError(f"{name} must have at most {_MAX_WORDS} members")
         return members

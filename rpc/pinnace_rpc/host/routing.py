@@ -34,7 +34,7 @@ _MAX_REPEATED_BYTES: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 
 
-class Command(NamedTuple):
+class RoutedCommand(NamedTuple):
     """A line of a client."""
 
     name: str
@@ -58,7 +58,7 @@ class OpenCommand(NamedTuple):
     """With what another process may be asked the same; None: never."""
 
 
-class Response(NamedTuple):
+class RoutedResponse(NamedTuple):
     """A response of the agent as its client gets it."""
 
     number: int | None
@@ -67,14 +67,14 @@ class Response(NamedTuple):
     line: bytes
 
 
-def read_command(line: bytes) -> Command:
+def read_command(line: bytes) -> RoutedCommand:
     """Read a line of a client as the agent will read it. Never raises."""
     try:
         value = decode_line(line)
     except WireError:
-        return Command(PARSE_COMMAND, {}, False, None, False)
+        return RoutedCommand(PARSE_COMMAND, {}, False, None, False)
     if not isinstance(value, dict):
-        return Command(PARSE_COMMAND, {}, False, None, False)
+        return RoutedCommand(PARSE_COMMAND, {}, False, None, False)
     name = value.get("type")
     identity = value.get("id")
     # An id that the agent refuses is refused by it, with its own words.
@@ -83,7 +83,7 @@ def read_command(line: bytes) -> Command:
         if isinstance(identity, str)
         else identity is None or (isinstance(identity, int | float) and not isinstance(identity, bool))
     )
-    return Command(name if isinstance(name, str) else PARSE_COMMAND, value, "id" in value, identity, is_id)
+    return RoutedCommand(name if isinstance(name, str) else PARSE_COMMAND, value, "id" in value, identity, is_id)
 
 
 def with_members(line: bytes, members: Mapping[str, object]) -> bytes:
@@ -112,7 +112,13 @@ class Router:
         self._last = 0
 
     def add(
-        self, connection: int, command: Command, line: bytes, members: Mapping[str, object], *, is_repeatable: bool
+        self,
+        connection: int,
+        command: RoutedCommand,
+        line: bytes,
+        members: Mapping[str, object],
+        *,
+        is_repeatable: bool,
     ) -> tuple[int | None, bytes]:
         """Take a command and return its number and the line for the agent.
 
@@ -135,18 +141,18 @@ class Router:
         self._counts[command.connection] += 1
         return self._last
 
-    def take(self, line: bytes) -> Response | None:
+    def take(self, line: bytes) -> RoutedResponse | None:
         """Return the response that a line of the agent is, with the client's id; None: it is an event."""
         if match := _OWN_RESPONSE.match(line):
             number = int(match[1])
             if (command := self.open.pop(number, None)) is None:
-                return Response(number, OpenCommand(0, PARSE_COMMAND, None), line)  # it was given up
+                return RoutedResponse(number, OpenCommand(0, PARSE_COMMAND, None), line)  # it was given up
             self._close(command)
-            return Response(number, command, _with_id(command, line[match.end() :]))
+            return RoutedResponse(number, command, _with_id(command, line[match.end() :]))
         if line.startswith(_OTHER_RESPONSE):
             command = self._unnumbered.popleft() if self._unnumbered else OpenCommand(0, PARSE_COMMAND, None)
             self._close(command)
-            return Response(None, command, line)
+            return RoutedResponse(None, command, line)
         return None
 
     def event(self, line: bytes) -> bytes:
@@ -191,7 +197,7 @@ def failure(command: OpenCommand, text: str, code: str, **more: object) -> bytes
     return _with_id(command, json.dumps(record, separators=(",", ":")).encode("ascii")[1:] + b"\n")
 
 
-def without_data(response: Response) -> bytes:
+def without_data(response: RoutedResponse) -> bytes:
     """Return a response that is too long to be kept, of which only the beginning is known."""
     record = {
         "type": "response",

@@ -26,7 +26,7 @@ import trio
 import trio.lowlevel
 
 from pinnace_rpc.host import locations
-from pinnace_rpc.host.agent import Agent, Details, other_options, resumed
+from pinnace_rpc.host.agent import Details, HostedAgent, other_options, resumed
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
@@ -46,8 +46,8 @@ from pinnace_rpc.host.protocol import (
     Frame,
     FrameDecoder,
     HostControl,
+    HostProtocolError,
     ListAgents,
-    ProtocolError,
     Refused,
     StopHost,
     common_version,
@@ -85,7 +85,7 @@ _NUMBER_BITS: Final = 48
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
-class Settings(NamedTuple):
+class HostSettings(NamedTuple):
     """What a host is started with."""
 
     agent_folder: str
@@ -107,8 +107,8 @@ class Settings(NamedTuple):
 class MakeAgent(Protocol):
     """Opens an agent of this host."""
 
-    def __call__(self, name: str, folder: str, *, details: Details | None = None) -> Agent:
-        """Open the agent's folder; see `Agent`."""
+    def __call__(self, name: str, folder: str, *, details: Details | None = None) -> HostedAgent:
+        """Open the agent's folder; see `HostedAgent`."""
         ...
 
 
@@ -123,10 +123,10 @@ class RequestRefused(Exception):
 class Host:
     """A host from its start to its end."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HostSettings) -> None:
         """Open nothing yet."""
         self._settings = settings
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, HostedAgent] = {}
         self._began_at = time.time()
         self._connections = 0
         self._clients = 0
@@ -160,7 +160,7 @@ class Host:
                         return Supervisor(processes, starter, agent, idle_s=settings.idle_s)
 
                     make = partial(
-                        Agent,
+                        HostedAgent,
                         release=settings.release,
                         nursery=processes,
                         supervise=supervise,
@@ -258,7 +258,7 @@ class Host:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 async with stream:
                     await self._answer(stream, make)
-        except ProtocolError as error:
+        except HostProtocolError as error:
             _log.info("a connection is closed: %s", error)
         except Exception:
             _log.exception("a connection failed")
@@ -286,7 +286,7 @@ class Host:
                 await _send(stream, Answer(await self._perform(request)))
         except RequestRefused as error:
             await _send(stream, Refused(error.exit_code, str(error)))
-        except (ProtocolError, LocationError) as error:
+        except (HostProtocolError, LocationError) as error:
             await _send(stream, Refused(EXIT_USAGE, str(error)))
 
     @contextmanager
@@ -393,7 +393,7 @@ class Host:
                     _log.warning("agent %s is left out: %s", name, error)
         self._forget()
 
-    async def _agent_for(self, request: Attach, make: MakeAgent) -> tuple[Agent, Sequence[str]]:
+    async def _agent_for(self, request: Attach, make: MakeAgent) -> tuple[HostedAgent, Sequence[str]]:
         """Return the agent that a client wants, attached to it, and the options that it was started with otherwise."""
         if common_version(request.versions) is None:
             raise RequestRefused(
@@ -427,7 +427,7 @@ class Host:
         agent.attach(agent.start)
         return agent, others
 
-    def _found(self, request: Attach) -> Agent | None:
+    def _found(self, request: Attach) -> HostedAgent | None:
         if request.agent is not None:
             return self._agents.get(request.agent)
         if request.session is not None:
@@ -437,7 +437,7 @@ class Host:
                     return agent
         return None
 
-    def _create(self, request: Attach, make: MakeAgent) -> Agent:
+    def _create(self, request: Attach, make: MakeAgent) -> HostedAgent:
         if sum(not _is_spent(agent) for agent in self._agents.values()) >= self._settings.max_agents:
             raise RequestRefused(f"the host has {self._settings.max_agents} agents, as many as it may (--max-agents)")
         name = request.agent or self._free_name(request.session)
@@ -457,7 +457,7 @@ class Host:
             name = secrets.token_hex(4)
         return name
 
-    def _start_for(self, agent: Agent, request: Attach) -> AgentLaunch:
+    def _start_for(self, agent: HostedAgent, request: Attach) -> AgentLaunch:
         """Return what a client starts or wakes an agent with."""
         running = sum(each.pid is not None for each in self._agents.values())
         if running >= self._settings.max_agents:
@@ -474,7 +474,7 @@ class Host:
             arguments = (*arguments, "--session", request.session)
         return AgentLaunch(arguments, cwd, request.environment, request.umask)
 
-    def _remove(self, agent: Agent) -> None:
+    def _remove(self, agent: HostedAgent) -> None:
         agent.journal.close()
         self._agents.pop(agent.name, None)
         shutil.rmtree(agent.folder, ignore_errors=True)
@@ -535,7 +535,7 @@ class Host:
                 await self._changed.park()
 
 
-def _allow_descriptors(settings: Settings) -> None:
+def _allow_descriptors(settings: HostSettings) -> None:
     """Let this process, and those that it starts, open what its limits of clients and agents need."""
     needed = (
         _CLIENT_DESCRIPTORS * (settings.max_clients + OTHER_CONNECTIONS)
@@ -552,12 +552,12 @@ def _allow_descriptors(settings: Settings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
-def _is_spent(agent: Agent) -> bool:
+def _is_spent(agent: HostedAgent) -> bool:
     """Return whether it was begun without a name and has ended: its session continues by an attach of its own."""
     return not agent.details.is_named and agent.state in ("asleep", "failed")
 
 
-def _row(agent: Agent) -> Mapping[str, object]:
+def _row(agent: HostedAgent) -> Mapping[str, object]:
     summary = agent.summary
     return {
         "name": agent.name,
@@ -597,7 +597,7 @@ async def _first_frames(stream: trio.SocketStream, decoder: FrameDecoder) -> Seq
         while data := await stream.receive_some(READ_BYTES):
             if frames := decoder.receive_data(data):
                 if frames[0].kind != "j":
-                    raise ProtocolError("a connection begins with a control message")
+                    raise HostProtocolError("a connection begins with a control message")
                 return frames
     return None
 

@@ -21,7 +21,7 @@ _USAGE: Final = b'"usage":'
 _KINDS: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
-class Summary:
+class AgentSummary:
     """One agent's, over all its processes."""
 
     def __init__(self) -> None:

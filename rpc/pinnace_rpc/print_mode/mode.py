@@ -20,13 +20,13 @@ from pinnace_agent.engine.status_records import WARNED_EVENTS
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
 from pinnace_rpc.cli.options import Options, StartupError
-from pinnace_rpc.print_mode.prompt_input import Prompt, read_prompts
+from pinnace_rpc.print_mode.prompt_input import PromptInput, read_prompts
 from pinnace_rpc.results.collector import ResultCollector, observed, unanswered
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.outbox import Projection
 from pinnace_rpc.server.process import AgentProcess
 from pinnace_rpc.server.projection import make_projection
-from pinnace_rpc.server.startup import Agent, prepare
+from pinnace_rpc.server.startup import StartedAgent, prepare
 from pinnace_spec.printable import printable_lines
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.messages import AssistantMessage, Message
@@ -59,11 +59,11 @@ def run(options: Options) -> int:
     if (problem := stdio.wrong_direction()) is not None:
         raise StartupError(problem)
     _report_queue(prepared.session)
-    progress = Progress(str(Path.cwd())) if sys.stderr.isatty() else None
+    progress = StderrProgress(str(Path.cwd())) if sys.stderr.isatty() else None
     if progress is not None and (options.session_id is not None or options.continues):
         progress.session(prepared.session)
     stdout = stdio.take_stdout()
-    listener = Listener(make_projection(options.protocol), is_silent=options.mode == "text", progress=progress)
+    listener = RecordListener(make_projection(options.protocol), is_silent=options.mode == "text", progress=progress)
     collector, on_record = observed(options, observe)
     has_log = observe is not None
     process = AgentProcess(prepared, listener, on_record=on_record, has_log=has_log, observer=collector)
@@ -85,10 +85,10 @@ def _report_queue(session: "Session") -> None:
         sys.stderr.write(f"pinnace: {what} queued in this session, and stay so; --mode rpc delivers them\n")
 
 
-class Listener:
+class RecordListener:
     """A projection that observes records, and writes those that the mode shows."""
 
-    def __init__(self, shown: Projection, *, is_silent: bool, progress: "Progress | None" = None) -> None:
+    def __init__(self, shown: Projection, *, is_silent: bool, progress: "StderrProgress | None" = None) -> None:
         """Begin before the first record.
 
         Args:
@@ -166,7 +166,7 @@ class Listener:
         return b"" if self._is_silent else self._shown.update_line(event, builder)
 
 
-class Progress:
+class StderrProgress:
     """What a person at a terminal sees before the answer: a line on stderr for each step that takes time."""
 
     def __init__(self, cwd: str) -> None:
@@ -202,7 +202,7 @@ class Talk:
     def __init__(
         self,
         process: AgentProcess,
-        listener: Listener,
+        listener: RecordListener,
         options: Options,
         collector: ResultCollector,
         *,
@@ -216,7 +216,7 @@ class Talk:
         self._collector = collector
         self._is_at_terminal = is_at_terminal
 
-    async def hold(self, agent: Agent) -> None:
+    async def hold(self, agent: StartedAgent) -> None:
         """Send all prompts, print the answer, and end the process."""
         try:
             await self._hold(agent)
@@ -225,7 +225,7 @@ class Talk:
             self._fail(str(error), error.exit_code)
         self._process.stop(agent)
 
-    async def _hold(self, agent: Agent) -> None:
+    async def _hold(self, agent: StartedAgent) -> None:
         options, profile = self._options, self._process.prepared.profile
         extensions = agent.extensions.manager
         if extensions is not None:
@@ -267,7 +267,7 @@ class Talk:
             return [None] * count
         return [given if number == 1 else f"{given}/{number}" for number in range(1, count + 1)]
 
-    async def _continue(self, agent: Agent, message_id: str | None, ids: list[str | None]) -> None:
+    async def _continue(self, agent: StartedAgent, message_id: str | None, ids: list[str | None]) -> None:
         """Continue after a prompt that the session has: its process may have ended before the answer was complete."""
         session, queue = agent.interpreter.session, agent.interpreter.queue
         if self._listener.repeated == "returned":
@@ -282,12 +282,12 @@ class Talk:
             return
         newest = next(session.newest_first(), None)
         if newest is None or newest["role"] != "assistant" or not _is_complete(newest):
-            await self._say(agent, Prompt(CONTINUE))
+            await self._say(agent, PromptInput(CONTINUE))
             return
         self._listener.message = newest
         self._collector.repeated(newest)
 
-    async def _say(self, agent: Agent, prompt: Prompt, message_id: str | None = None) -> None:
+    async def _say(self, agent: StartedAgent, prompt: PromptInput, message_id: str | None = None) -> None:
         self._listener.expect()
         record: dict[str, object] = {"type": "prompt", "message": prompt.text, "images": prompt.images}
         if message_id is not None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import trio
 
 from pinnace_agent.core.control_text import clean_text, visible_controls
-from pinnace_agent.files.tool_calls import Call
+from pinnace_agent.files.tool_calls import FileCall
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.images.header import SNIFF_BYTES, image_type
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
@@ -30,14 +30,14 @@ MAX_INPUT_BYTES: Final = MAX_RECORD_BYTES
 """Of stdin, and of a file: as much as a record of mode rpc may have."""
 
 
-class Prompt(NamedTuple):
+class PromptInput(NamedTuple):
     """What is to be asked."""
 
     text: str
     images: tuple[ImageContent, ...] = ()
 
 
-async def read_prompts(messages: Sequence[str], files: Sequence[str], *, resizes_images: bool) -> list[Prompt]:
+async def read_prompts(messages: Sequence[str], files: Sequence[str], *, resizes_images: bool) -> list[PromptInput]:
     """Read everything and return the prompts, which are none if all is empty.
 
     Files come first, since a missing one needs no waiting for stdin.
@@ -48,8 +48,8 @@ async def read_prompts(messages: Sequence[str], files: Sequence[str], *, resizes
     blocks = [await _file_block(path, resizes_images=resizes_images) for path in files]
     given = await _read_stdin(may_be_commands=bool(messages or files))
     text = "".join((given, *(block.text for block in blocks), *messages[:1]))
-    first = Prompt(text, tuple(image for block in blocks for image in block.images))
-    return [prompt for prompt in (first, *map(Prompt, messages[1:])) if prompt.text]
+    first = PromptInput(text, tuple(image for block in blocks for image in block.images))
+    return [prompt for prompt in (first, *map(PromptInput, messages[1:])) if prompt.text]
 
 
 async def _read_stdin(*, may_be_commands: bool) -> str:
@@ -92,7 +92,7 @@ def _refuse_command(line: bytes) -> None:
         raise UsageRefused(f"stdin begins with a command of the protocol ({name}): a client needs --mode rpc")
 
 
-async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
+async def _file_block(word: str, *, resizes_images: bool) -> PromptInput:
     path = _path_of(word)
     if FILE_CALLS.is_sandboxed:
         data = await _read_inside(path)
@@ -100,11 +100,11 @@ async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
         data = await trio.to_thread.run_sync(_read_file, path, abandon_on_cancel=True)
     name = shown_path(path)
     if not data:
-        return Prompt("")
+        return PromptInput("")
     if (found := image_type(data[:SNIFF_BYTES])) is None:
         if (kind := binary_kind(data)) is not None:
-            return Prompt(file_text(name, binary_text(kind, len(data), "")))
-        return Prompt(file_text(name, visible_controls(data.decode("utf-8", "replace"))))
+            return PromptInput(file_text(name, binary_text(kind, len(data), "")))
+        return PromptInput(file_text(name, visible_controls(data.decode("utf-8", "replace"))))
     from pinnace_agent.tools.images.fitting import MAX_SOURCE_BYTES, UnfitImage, fit_image
 
     try:
@@ -112,10 +112,10 @@ async def _file_block(word: str, *, resizes_images: bool) -> Prompt:
             raise UnfitImage("its file is too large.")
         image = await fit_image(data, found, resizes=resizes_images)
     except UnfitImage as error:
-        return Prompt(f'<file name="{name}">[Image omitted: {error}]</file>\n')
+        return PromptInput(f'<file name="{name}">[Image omitted: {error}]</file>\n')
     content = base64.b64encode(image.data).decode()
     block: ImageContent = {"type": "image", "data": content, "mimeType": image.mime_type}
-    return Prompt(f'<file name="{name}">{" ".join(image.notes)}</file>\n', (block,))
+    return PromptInput(f'<file name="{name}">{" ".join(image.notes)}</file>\n', (block,))
 
 
 def _path_of(word: str) -> str:
@@ -125,7 +125,7 @@ def _path_of(word: str) -> str:
 async def _read_inside(path: str) -> bytes:
     """Read a file as the tools do in the sandbox: what is hidden from the model is not handed to it either."""
     try:
-        data = await FILE_CALLS.perform(Call("beginning", path, max_bytes=MAX_INPUT_BYTES + 1))
+        data = await FILE_CALLS.perform(FileCall("beginning", path, max_bytes=MAX_INPUT_BYTES + 1))
     except (OSError, ValueError, ToolError) as error:
         if isinstance(error, FileNotFoundError) and await trio.to_thread.run_sync(os.path.exists, path):
             raise StartupError(f"{shown_path(path)} is hidden by the sandbox: sandbox.readable shows it") from None

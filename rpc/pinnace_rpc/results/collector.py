@@ -106,7 +106,7 @@ class EndedProcess(Protocol):
         ...
 
 
-class Verdict(NamedTuple):
+class PromptVerdict(NamedTuple):
     """How the last prompt has ended."""
 
     reason: ResultReason = "completed"
@@ -128,7 +128,7 @@ class ResultCollector:
         self._tool_calls = 0
         self._answer: AssistantMessage | None = None
         self._is_handled = False  # the last prompt was a command of an extension, and no answer followed
-        self._failure: Verdict | None = None
+        self._failure: PromptVerdict | None = None
         self._limit: LimitName | None = None
         self._is_aborted = False
         self._has_denied_call = False
@@ -167,7 +167,7 @@ class ResultCollector:
 
     def refuse(self, text: str) -> None:
         """Take why a prompt that was sent before does not run."""
-        self._failure = Verdict("usage", error=_error(text))
+        self._failure = PromptVerdict("usage", error=_error(text))
 
     def fail(self, error: StartupError) -> None:
         """Take a failure that no record reports: a file of the command line that can't be read, for example."""
@@ -221,7 +221,7 @@ class ResultCollector:
             "message": str(record["error"]),
             "status": None,
         }
-        self._failure = Verdict(reason, code in {ErrorCode.BUSY, ErrorCode.SESSION_NOT_SAVED}, error)
+        self._failure = PromptVerdict(reason, code in {ErrorCode.BUSY, ErrorCode.SESSION_NOT_SAVED}, error)
 
     def _take_message(self, message: Record) -> None:
         if message["role"] == "assistant":
@@ -235,35 +235,41 @@ class ResultCollector:
             add_tokens(self._tokens, usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"])
             self._cost += usage["cost"]["total"]
 
-    def _verdict(self, process: EndedProcess) -> Verdict:
+    def _verdict(self, process: EndedProcess) -> PromptVerdict:
         if self._result is not None:
-            return Verdict(self._result["reason"], self._result["retryable"], self._result["error"])
+            return PromptVerdict(self._result["reason"], self._result["retryable"], self._result["error"])
         if process.has_defect:
-            return Verdict("internal", error=_error("the agent's statechart has failed", ErrorCode.INTERNAL_ERROR))
+            return PromptVerdict(
+                "internal", error=_error("the agent's statechart has failed", ErrorCode.INTERNAL_ERROR)
+            )
         if process.signal_number is not None:
-            return Verdict("interrupted", True, _error(f"ended by signal {process.signal_number}"))
+            return PromptVerdict("interrupted", True, _error(f"ended by signal {process.signal_number}"))
         if process.startup_failure is not None:
             return failed_start(process.startup_failure)
         if self._failure is not None:
             return self._failure
         if self._limit is not None:
-            return Verdict(LIMIT_REASONS[self._limit], error=_error(f"the run has reached its limit {self._limit}"))
+            return PromptVerdict(
+                LIMIT_REASONS[self._limit], error=_error(f"the run has reached its limit {self._limit}")
+            )
         return self._verdict_on_answer()
 
-    def _verdict_on_answer(self) -> Verdict:
+    def _verdict_on_answer(self) -> PromptVerdict:
         answer = None if self._is_handled else self._answer
         if answer is not None and answer["stopReason"] == "error":
             return _failed_answer(answer)
         if self._is_aborted or (answer is not None and answer["stopReason"] == "aborted"):
-            return Verdict("aborted", error=_error("the run was aborted"))
+            return PromptVerdict("aborted", error=_error("the run was aborted"))
         if answer is not None and answer["stopReason"] == "length":
-            return Verdict("output_limit", error=_error("the answer was cut: the model has reached its output limit"))
+            return PromptVerdict(
+                "output_limit", error=_error("the answer was cut: the model has reached its output limit")
+            )
         if self._has_denied_call:
             text = "a tool call needed the user's approval, and there was no user to ask"
-            return Verdict("tool_denied", error=_error(text))
+            return PromptVerdict("tool_denied", error=_error(text))
         if answer is not None and (problem := unanswered(answer)) is not None:
-            return Verdict("empty_answer", True, _error(problem))
-        return Verdict()
+            return PromptVerdict("empty_answer", True, _error(problem))
+        return PromptVerdict()
 
 
 def unanswered(answer: AssistantMessage) -> str | None:
@@ -296,16 +302,16 @@ def observed(options: Options, log: Callable[[Record], None] | None) -> "tuple[R
     return collector, take
 
 
-def detailed_exit_code(verdict: Verdict, code: int) -> int:
+def detailed_exit_code(verdict: PromptVerdict, code: int) -> int:
     """Return the exit code of `--exit-codes detailed`; a signal keeps its own."""
     if verdict.reason == "model_error" and verdict.is_retryable:
         return EXIT_RETRYABLE
     return DETAILED_EXIT_CODES.get(verdict.reason, code)
 
 
-def failed_start(error: StartupError) -> Verdict:
+def failed_start(error: StartupError) -> PromptVerdict:
     """Return the verdict on a process that can't start."""
-    return Verdict(error.reason, error.is_retryable, _error(str(error)))
+    return PromptVerdict(error.reason, error.is_retryable, _error(str(error)))
 
 
 def report_failed_start(options: Options, error: StartupError) -> int:
@@ -319,20 +325,20 @@ def report_failed_start(options: Options, error: StartupError) -> int:
 
 def write_usage_error(path: str, text: str, code: int) -> None:
     """Write the result of a command line that was refused."""
-    write_result(path, encode_record(_empty_result(Verdict("usage", error=_error(text)), code)))
+    write_result(path, encode_record(_empty_result(PromptVerdict("usage", error=_error(text)), code)))
 
 
-def _empty_result(verdict: Verdict, code: int) -> ResultRecord:
+def _empty_result(verdict: PromptVerdict, code: int) -> ResultRecord:
     return empty_result(verdict.reason, code, verdict.error, is_retryable=verdict.is_retryable)
 
 
-def _failed_answer(answer: AssistantMessage) -> Verdict:
+def _failed_answer(answer: AssistantMessage) -> PromptVerdict:
     code, status, text = answer.get("errorCode"), answer.get("status"), answer.get("errorMessage", "")
     error: ResultError = {"code": code, "message": text, "status": status}
     if code is not None and (reason := _REASONS_OF_FAILURES.get(code)) is not None:
-        return Verdict(reason, code == "not_saved", error)
+        return PromptVerdict(reason, code == "not_saved", error)
     kind = classify_failure(text, answer["provider"], FailureSigns(status=status)).kind
-    return Verdict("model_error", code in _TRANSIENT or kind is OutcomeKind.TRANSIENT, error)
+    return PromptVerdict("model_error", code in _TRANSIENT or kind is OutcomeKind.TRANSIENT, error)
 
 
 def _error(text: str, code: str | None = None) -> ResultError:

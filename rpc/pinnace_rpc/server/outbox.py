@@ -111,7 +111,7 @@ class _Delta:
         return {**self.event, "delta": "".join(self.pieces)}
 
 
-class Turn:
+class OutboxTurn:
     """A block of an outbox (`Outbox.turn`). There is one for each answer: a generator would cost as much as that."""
 
     __slots__ = ("_outbox",)
@@ -166,7 +166,7 @@ class Outbox:
         self._filled = trio.Event()
         self._taken = trio.Event()
         self._is_awaited = False  # a task waits for `_taken`
-        self._turn = Turn(self)
+        self._turn = OutboxTurn(self)
 
     def put(self, record: Record) -> None:
         """Write a record. After `close` it is dropped: nothing follows the last record (R-EOF-02).
@@ -268,7 +268,7 @@ class Outbox:
         self._pieces = 0
         await self._below(HIGH_WATER_BYTES)
 
-    def turn(self) -> "Turn":
+    def turn(self) -> "OutboxTurn":
         """Write the records of this block at its end, without waking the pump, as far as the reader takes them.
 
         For answers to lines that were read together. The rest, and everything if the pump is writing, is left to the

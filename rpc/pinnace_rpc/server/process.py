@@ -25,7 +25,7 @@ from pinnace_rpc.cli.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.dispatch import OpenCommands
 from pinnace_rpc.server.outbox import Outbox, Projection, Record
-from pinnace_rpc.server.startup import Agent, Prepared, compose
+from pinnace_rpc.server.startup import Prepared, StartedAgent, compose
 from pinnace_statechart.triggers import InternalEvent
 
 if TYPE_CHECKING:  # loaded behind the first answer, or with extensions
@@ -55,7 +55,7 @@ EXIT_STDOUT_GONE = 1
 # A defect of the statechart, R-RUN-08 (EX_SOFTWARE of sysexits.h): a supervisor may report it and start the agent anew.
 EXIT_DEFECT: Final = 70
 
-Task = Callable[[Agent], Awaitable[None]]
+Task = Callable[[StartedAgent], Awaitable[None]]
 """A task of the mode, with the agent that it uses."""
 
 
@@ -110,7 +110,7 @@ class AgentProcess:
         )
         self._has_log = has_log
         self._observer = observer
-        self._agent: Agent | None = None  # until the event loop runs
+        self._agent: StartedAgent | None = None  # until the event loop runs
         self._done = trio.Event()
         self._ending = trio.Event()
         self._last_word = trio.CancelScope()
@@ -190,7 +190,7 @@ class AgentProcess:
             return UsageRefused(str(failure))
         return StartupError(str(failure), "no_model" if failure.is_model else "extension_error")
 
-    def stop(self, agent: Agent, *, drain: bool = False) -> None:
+    def stop(self, agent: StartedAgent, *, drain: bool = False) -> None:
         """Begin to end, or turn a drain into an abort."""
         if not drain:
             self._hurry(agent.commands)
@@ -286,7 +286,7 @@ class AgentProcess:
             inner.cancel_scope.cancel()
         ended.set()
 
-    def _compose(self, jobs: Jobs) -> Agent:
+    def _compose(self, jobs: Jobs) -> StartedAgent:
         """Build the agent, and let its extensions be loaded; commands wait until they are."""
         # Extensions may start programs of their own, and wait for them.
         CHILDREN.owns_all = True
@@ -354,7 +354,7 @@ class AgentProcess:
         stdio.give_back()
         os._exit(self.exit_code(self._otherwise()))
 
-    async def _watch_signals(self, agent: Agent) -> None:
+    async def _watch_signals(self, agent: StartedAgent) -> None:
         with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:
             async for number in signals:
                 if self.signal_number is not None:

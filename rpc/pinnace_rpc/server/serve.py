@@ -16,7 +16,7 @@ from pinnace_rpc.server import stdio
 from pinnace_rpc.server.dispatch import Dispatcher
 from pinnace_rpc.server.process import AgentProcess
 from pinnace_rpc.server.projection import make_projection
-from pinnace_rpc.server.startup import Agent, prepare
+from pinnace_rpc.server.startup import StartedAgent, prepare
 from pinnace_spec.wire.framing import LineDecoder, TooLong
 
 _log = logging.getLogger("pinnace.serve")
@@ -61,7 +61,7 @@ class Server:
         self._process = process
         self._is_drained = is_drained
 
-    async def read(self, agent: Agent) -> None:
+    async def read(self, agent: StartedAgent) -> None:
         """Pass lines to the dispatcher. Never waits for their commands."""
         # Before the first command is read, so that none of them meets a queue that is about to change.
         agent.interpreter.queue.restore(agent.interpreter.session, continues=self._continues_queue)
@@ -81,7 +81,7 @@ class Server:
         _take_lines(agent.dispatcher, decoder)
         self._process.stop(agent, drain=self._is_drained)
 
-    async def warm(self, agent: Agent) -> None:
+    async def warm(self, agent: StartedAgent) -> None:
         """Load the modules that the next commands need, once the client has its first response and is probably idle.
 
         The HTTP client is a seventh of the memory of an idle agent, so it is loaded beside the checks of the first

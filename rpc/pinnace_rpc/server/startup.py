@@ -238,7 +238,7 @@ class ExtensionFactory:
         return self.manager
 
 
-class Agent(NamedTuple):
+class StartedAgent(NamedTuple):
     """The objects of one agent; it can take commands."""
 
     interpreter: EffectInterpreter
@@ -255,7 +255,7 @@ def compose(
     *,
     shutdown: Callable[[], None] = _nothing,
     before_extensions: Callable[[], None] = _nothing,
-) -> Agent:
+) -> StartedAgent:
     """Build an agent.
 
     Args:
@@ -285,7 +285,7 @@ def compose(
     if prepared.selection is not None:
         interpreter.sessions.preferred_level = prepared.selection.preferred_level
     _save_name(prepared.session)
-    return Agent(interpreter, commands, Dispatcher(commands, interpreter), extensions)
+    return StartedAgent(interpreter, commands, Dispatcher(commands, interpreter), extensions)
 
 
 def _save_name(session: Session) -> None:

@@ -7,14 +7,14 @@ import pytest
 
 from pinnace_agent.approval.question import examine
 from pinnace_agent.files.protected import Places
-from pinnace_agent.files.tool_calls import Answer, Call
+from pinnace_agent.files.tool_calls import Answer, FileCall
 from pinnace_agent.tools.local.file_calls import FILE_CALLS, Take
 
 
 class Inside:
     """The files of a sandbox in which every link leads to the same place."""
 
-    async def perform(self, call: Call, take: Take) -> Answer:
+    async def perform(self, call: FileCall, take: Take) -> Answer:
         del take
         assert "real path" == call.name
         return "/inside/file"

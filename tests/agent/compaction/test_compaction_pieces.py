@@ -23,7 +23,7 @@ from pinnace_agent.compaction.summarize import CompactionFailed, Writer
 from pinnace_agent.config.credentials.credentials import Credentials
 from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import LlmRequest
 from pinnace_agent.session.context import build_context
@@ -76,7 +76,7 @@ class CountingModel:
         self.given.append(Given(section[1], section[2] or "", text, answer))
         builder.start()
         builder.text_delta("text", answer)
-        builder.usage = usage_of(request.model, Tokens(input=tokens, output=1))
+        builder.usage = usage_of(request.model, RequestTokens(input=tokens, output=1))
         return builder.finish("stop")
 
 
@@ -109,7 +109,7 @@ def conversation_of(
         path.append({**entry, "type": "message", "message": {"timestamp": 10_000 + number, **message}})
 
     def answer(text: str, *calls: object, stop: str) -> None:
-        usage = usage_of(model_of(window), Tokens(input=total)) if count and total <= window else zero_usage()
+        usage = usage_of(model_of(window), RequestTokens(input=total)) if count and total <= window else zero_usage()
         content = [{"type": "text", "text": text}, *calls]
         add(role="assistant", content=content, api="a", provider="p", model="m", usage=usage, stopReason=stop)
 

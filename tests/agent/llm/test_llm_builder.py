@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.agent.samples import prices, served_model
 
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_spec.records.messages import AssistantMessage
 from pinnace_spec.rules.limits import MAX_ANSWER_CHARACTERS
 
@@ -329,7 +329,7 @@ def test_a_snapshot_does_not_change_with_the_message() -> None:
     kept = json.dumps(snapshot)
     builder.text_delta("t", "b")
     builder.toolcall_delta(0, '"}]}')
-    builder.usage = usage_of(MODEL, Tokens(input=5))
+    builder.usage = usage_of(MODEL, RequestTokens(input=5))
     builder.response_id = "late"
     builder.finish("toolUse")
 

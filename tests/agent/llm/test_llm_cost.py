@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.samples import prices, served_model, user
 
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.output_cap import input_tokens, output_cap
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
 from pinnace_spec.records.messages import AssistantMessage, Message, Model, StopReason
@@ -25,7 +25,7 @@ COUNTS = st.integers(0, 10**9)
 
 
 def test_each_part_has_its_price_per_million_tokens() -> None:
-    usage = usage_of(MODEL, Tokens(input=1_000_000, output=100_000, cache_read=10_000, cache_write=2_000))
+    usage = usage_of(MODEL, RequestTokens(input=1_000_000, output=100_000, cache_read=10_000, cache_write=2_000))
 
     assert usage["cost"] == pytest.approx(
         {"input": 3, "output": 1.5, "cacheRead": 0.003, "cacheWrite": 0.0075, "total": 4.5105}
@@ -33,8 +33,8 @@ def test_each_part_has_its_price_per_million_tokens() -> None:
     assert usage["totalTokens"] == 1_112_000
 
 
-@given(st.builds(Tokens, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS))
-def test_totals_are_the_sums_of_their_parts(tokens: Tokens) -> None:
+@given(st.builds(RequestTokens, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS))
+def test_totals_are_the_sums_of_their_parts(tokens: RequestTokens) -> None:
     usage = usage_of(MODEL, tokens)
     cost = usage["cost"]
 
@@ -43,7 +43,7 @@ def test_totals_are_the_sums_of_their_parts(tokens: Tokens) -> None:
 
 
 def test_nothing_costs_nothing_and_says_no_more() -> None:
-    usage = usage_of(MODEL, Tokens())
+    usage = usage_of(MODEL, RequestTokens())
 
     assert usage["cost"] == {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
     assert "reasoning" not in usage
@@ -51,14 +51,14 @@ def test_nothing_costs_nothing_and_says_no_more() -> None:
 
 
 def test_thinking_is_counted_but_costs_nothing_of_its_own() -> None:
-    with_thinking = usage_of(MODEL, Tokens(output=100, reasoning=60))
+    with_thinking = usage_of(MODEL, RequestTokens(output=100, reasoning=60))
 
     assert with_thinking.get("reasoning") == 60
-    assert with_thinking["cost"] == usage_of(MODEL, Tokens(output=100))["cost"]
+    assert with_thinking["cost"] == usage_of(MODEL, RequestTokens(output=100))["cost"]
 
 
 def test_an_hour_in_the_cache_costs_twice_the_input() -> None:
-    usage = usage_of(MODEL, Tokens(cache_write=1_000_000, cache_write_1h=400_000))
+    usage = usage_of(MODEL, RequestTokens(cache_write=1_000_000, cache_write_1h=400_000))
 
     assert usage["cost"]["cacheWrite"] == pytest.approx(0.6 * 3.75 + 0.4 * 6)
     assert usage.get("cacheWrite1h") == 400_000
@@ -66,7 +66,7 @@ def test_an_hour_in_the_cache_costs_twice_the_input() -> None:
 
 @pytest.mark.parametrize(("tokens", "rate"), [(200, 3), (201, 6), (1000, 6), (1001, 30)])
 def test_the_highest_tier_that_the_input_is_above_counts_for_everything(tokens: int, rate: float) -> None:
-    parts = Tokens(input=tokens - 150, cache_read=100, cache_write=50, output=10)
+    parts = RequestTokens(input=tokens - 150, cache_read=100, cache_write=50, output=10)
 
     cost = usage_of(TIERED, parts)["cost"]
     assert cost["input"] == pytest.approx(rate * (tokens - 150) / 1e6)
@@ -74,7 +74,7 @@ def test_the_highest_tier_that_the_input_is_above_counts_for_everything(tokens: 
 
 
 def test_a_total_that_the_provider_reports_is_taken() -> None:
-    usage = usage_of(MODEL, Tokens(input=1_000_000), reported_total=0.01)
+    usage = usage_of(MODEL, RequestTokens(input=1_000_000), reported_total=0.01)
 
     assert (usage["cost"]["input"], usage["cost"]["total"]) == (3, 0.01)
 
@@ -89,7 +89,7 @@ def answer(counted: int, timestamp: int = 0, stop: StopReason = "stop", text: st
         "api": "a",
         "provider": "p",
         "model": "m",
-        "usage": usage_of(MODEL, Tokens(input=counted)),
+        "usage": usage_of(MODEL, RequestTokens(input=counted)),
         "stopReason": stop,
         "timestamp": timestamp,
     }

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.llm.cost import Tokens
+from pinnace_agent.llm.cost import RequestTokens
 from pinnace_agent.llm.offline.script import (
     FOR_EVER,
     Script,
+    ScriptedAnswer,
     ScriptedCall,
     ScriptedError,
     ScriptError,
-    Turn,
     load_script,
     pieces,
 )
@@ -65,7 +65,7 @@ def test_everything_that_a_script_can_say_is_read(tmp_path: Path) -> None:
     first, second, third = script.turns
     assert script.delay_ms == 2.5
     assert first.match is not None
-    assert first._replace(match=None) == Turn(
+    assert first._replace(match=None) == ScriptedAnswer(
         thinking=("one", "two"),
         text=("Hello ", "there"),
         tools=(
@@ -75,29 +75,31 @@ def test_everything_that_a_script_can_say_is_read(tmp_path: Path) -> None:
         delay_ms=0,
         start_delay_ms=1000,
         stop="length",
-        usage=Tokens(input=1, output=2, cache_read=3, cache_write=4),
+        usage=RequestTokens(input=1, output=2, cache_read=3, cache_write=4),
         is_hanging=True,
         repeat=3,
     )
-    assert second == Turn(error=ScriptedError("busy", 503), repeat=FOR_EVER)
-    assert third == Turn(error=ScriptedError("broken off"))
+    assert second == ScriptedAnswer(error=ScriptedError("busy", 503), repeat=FOR_EVER)
+    assert third == ScriptedAnswer(error=ScriptedError("broken off"))
 
 
 def test_a_script_may_be_a_list_of_turns_alone(tmp_path: Path) -> None:
-    assert load(tmp_path, "- text: a\n- text: b\n") == Script((Turn(text=("a",)), Turn(text=("b",))))
+    assert load(tmp_path, "- text: a\n- text: b\n") == Script(
+        (ScriptedAnswer(text=("a",)), ScriptedAnswer(text=("b",)))
+    )
 
 
 def test_the_same_script_may_be_written_as_json(tmp_path: Path) -> None:
     script = {"delay_ms": 1, "turns": [{"text": "a", "tools": [{"name": "bash", "arguments": {"command": "ls"}}]}]}
 
-    expected = Script((Turn(text=("a",), tools=(ScriptedCall("bash", {"command": "ls"}),)),), delay_ms=1)
+    expected = Script((ScriptedAnswer(text=("a",), tools=(ScriptedCall("bash", {"command": "ls"}),)),), delay_ms=1)
     assert load(tmp_path, json.dumps(script), "s.json") == expected
     assert load(tmp_path, json.dumps(script, indent=2), "S.JSON") == expected
     assert load(tmp_path, json.dumps(script), "s.yaml") == expected
 
 
 def test_what_is_null_is_as_if_it_were_not_there(tmp_path: Path) -> None:
-    assert load(tmp_path, '[{"text": null, "match": null, "delay_ms": null}]', "s.json") == Script((Turn(),))
+    assert load(tmp_path, '[{"text": null, "match": null, "delay_ms": null}]', "s.json") == Script((ScriptedAnswer(),))
 
 
 def test_words_that_older_yaml_takes_for_booleans_are_words(tmp_path: Path) -> None:

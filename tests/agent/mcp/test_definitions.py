@@ -14,7 +14,7 @@ from pinnace_agent.extensions.registration.json_schema import check_schema
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.content import MOST_TEXT_BYTES, pretty_json, shown_contents, shown_result
 from pinnace_agent.mcp.definitions import MOST_CHARACTERS, MOST_PLACES, WrongTool, adapted, read_tool
-from pinnace_agent.mcp.prompts import Prompt, WrongArguments, WrongPrompt, message_of, read_arguments, read_prompt
+from pinnace_agent.mcp.prompts import ServerPrompt, WrongArguments, WrongPrompt, message_of, read_arguments, read_prompt
 
 PNG = "iVBORw0KGgo="
 
@@ -91,9 +91,9 @@ def test_whatever_a_server_answers_is_shown_or_left_out(blocks: list[object], co
         shown_result("s", "t", result, lambda _: "/file", reads_resources=True)
     shown_contents([{"text": content, "blob": name, "uri": content, "mimeType": name}], lambda _: "/file")
     message_of(
-        "s", Prompt("p", "", (), frozenset()), {"messages": [{"role": name, "content": each} for each in blocks]}
+        "s", ServerPrompt("p", "", (), frozenset()), {"messages": [{"role": name, "content": each} for each in blocks]}
     )
-    message_of("s", Prompt("p", "", (), frozenset()), {"messages": content})
+    message_of("s", ServerPrompt("p", "", (), frozenset()), {"messages": content})
     pretty_json([blocks, content])
     for each in (name, {"name": name, "description": content, "arguments": blocks}):
         with suppress(WrongPrompt):
@@ -288,7 +288,7 @@ def test_contents_of_resources_are_shown() -> None:
     ],
 )
 def test_arguments_of_prompts_are_words_or_named(text: str, arguments: Mapping[str, str] | None) -> None:
-    prompt = Prompt("p", "", ["a", "b"], frozenset({"a"}))
+    prompt = ServerPrompt("p", "", ["a", "b"], frozenset({"a"}))
     if arguments is None:
         with pytest.raises(WrongArguments):
             read_arguments(prompt, text)

@@ -20,7 +20,7 @@ from pinnace_agent.redaction.growing import GrowingMessage, GrowingText
 from pinnace_agent.redaction.policy import REDACTED
 from pinnace_agent.redaction.redactor import Redactor
 from pinnace_agent.redaction.replacing import spans_of
-from pinnace_agent.redaction.search import Search
+from pinnace_agent.redaction.search import TextSearch
 
 KEY = "sk-ant-api03-Zq8_vT4x-9LmN2bW7rYcK5pD"
 ENCODINGS: dict[str, Callable[[str], str]] = {
@@ -263,7 +263,7 @@ def test_the_password_of_an_address_and_the_key_in_its_query_are_known() -> None
 
 def test_a_search_finds_the_same_with_the_engine_for_much_text() -> None:
     texts = [form.text.encode() for form in forms_of('a"b\\c/d e+f=g&h<1>.*[x]|^$ü')]
-    slow, fast = Search(texts), Search(texts)
+    slow, fast = TextSearch(texts), TextSearch(texts)
     for _ in range(10):
         assert not fast(b"\xff x" * 1_000_000)
 

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from pinnace_agent.files.tool_calls import Call, CallRefused
+from pinnace_agent.files.tool_calls import CallRefused, FileCall
 from pinnace_agent.sandbox.file_helper import FileHelpers
 from pinnace_agent.shell.child_processes import CHILDREN, Child
 from pinnace_agent.tools import builtin_tools
@@ -129,12 +129,12 @@ async def test_large_files_pass_whole(project: Path) -> None:
     data = os.urandom(3_000_000)
     async with used(Starter()) as helpers:
         path = str(project / "large")
-        await helpers.perform(Call("replace", path, data=data), lambda _: None)
+        await helpers.perform(FileCall("replace", path, data=data), lambda _: None)
         pieces: list[bytes] = []
-        await helpers.perform(Call("stream", path), pieces.append)
+        await helpers.perform(FileCall("stream", path), pieces.append)
 
         assert data == b"".join(pieces) == (project / "large").read_bytes()
-        assert data == await helpers.perform(Call("content", path), pieces.append)
+        assert data == await helpers.perform(FileCall("content", path), pieces.append)
 
 
 @needs_bubblewrap
@@ -181,7 +181,7 @@ async def test_nothing_is_written_outside_while_a_link_is_swapped(project: Path)
         async with used(mounts(project)) as helpers:
             while written < 10 or refused < 10:
                 try:
-                    await helpers.perform(Call("replace", str(project / "way/f"), data=b"new"), lambda _: None)
+                    await helpers.perform(FileCall("replace", str(project / "way/f"), data=b"new"), lambda _: None)
                     written += 1
                 except OSError:
                     refused += 1
@@ -222,7 +222,7 @@ async def test_a_cancelled_write_is_awaited(project: Path) -> None:
         async def write() -> None:
             with trio.CancelScope() as scope:
                 nursery.start_soon(cancel_and_resume, starter, scope, ended)
-                await helpers.perform(Call("replace", str(project / "file"), data=b"new"), lambda _: None)
+                await helpers.perform(FileCall("replace", str(project / "file"), data=b"new"), lambda _: None)
             ended.set()
 
         async with trio.open_nursery() as nursery:
@@ -258,7 +258,7 @@ async def test_a_write_whose_helper_ends_says_that_the_file_may_have_changed(pro
 
         async def write() -> None:
             with pytest.raises(CallRefused, match=r"has ended during the call: .*/file may have been changed"):
-                await helpers.perform(Call("replace", str(project / "file"), data=b"new"), lambda _: None)
+                await helpers.perform(FileCall("replace", str(project / "file"), data=b"new"), lambda _: None)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write)
@@ -274,7 +274,7 @@ async def test_nothing_is_opened_where_the_sandbox_cannot_be_set_up(prefix: list
         text = await outcome("write", project, path="file", content="new")
         assert text.startswith("failed: The file was not opened: the sandbox could not be set up ("), text
         with pytest.raises(CallRefused, match=r"no namespaces|No such file"):
-            await helpers.perform(Call("exists", "/"), lambda _: None)
+            await helpers.perform(FileCall("exists", "/"), lambda _: None)
 
     assert "old\n" == (project / "file").read_text()
 

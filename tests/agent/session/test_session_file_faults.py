@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 import trio
 
-from pinnace_agent.session.store.append_file import AppendFile, Replaced, open_for_appending
+from pinnace_agent.session.store.append_file import AppendFile, FileReplaced, open_for_appending
 from pinnace_agent.session.store.file import SaveError, SessionFile
 from pinnace_agent.session.store.lease import Lease
 
@@ -609,7 +609,7 @@ def test_what_comes_to_the_path_while_a_file_is_written_back_is_not_overwritten(
     _by_a_file(path)
     with pytest.raises(FileExistsError):
         file.write_anew(is_replacing=False)
-    with pytest.raises(Replaced):
+    with pytest.raises(FileReplaced):
         file.write_anew(is_replacing=True)
     assert path.read_bytes() == b"theirs\n"
     assert os.listdir(path.parent) == ["s.jsonl"]

@@ -8,7 +8,7 @@ import trio
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
-from pinnace_agent.session.replacement import Replacement, SwitchSession
+from pinnace_agent.session.replacement import SessionReplacement, SwitchSession
 from pinnace_agent.session.store.lease import Lease
 
 # Where in it the cancellation comes is left to the system: each time somewhere else.
@@ -27,7 +27,7 @@ async def test_a_switch_that_is_cancelled_leaves_no_lease(tmp_path: Path) -> Non
     library = Library(SessionFolder(tmp_path, is_flat=True))
 
     for _ in range(TRIES):
-        plan = Replacement(SwitchSession(str(path)), library, library.new(str(tmp_path)), admit)
+        plan = SessionReplacement(SwitchSession(str(path)), library, library.new(str(tmp_path)), admit)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(plan.prepare)
             while not sidecar.exists():

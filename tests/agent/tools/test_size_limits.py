@@ -18,7 +18,7 @@ from pinnace_agent.session.library import Library
 from pinnace_agent.session.listing import list_sessions
 from pinnace_agent.session.opening import check_path, read_text
 from pinnace_agent.session.store import append_file as growing_file
-from pinnace_agent.session.store.append_file import Replaced, create
+from pinnace_agent.session.store.append_file import FileReplaced, create
 from pinnace_agent.tools.base import ToolContext, ToolError
 from pinnace_agent.tools.edit import EditTool
 from pinnace_agent.tools.local.files import LocalEdit
@@ -162,7 +162,7 @@ def test_what_another_program_appends_without_end_is_not_read(tmp_path: Path) ->
     os.truncate(path, HUGE)
 
     def looked() -> None:
-        with pytest.raises(Replaced, match="larger than a session may be"):
+        with pytest.raises(FileReplaced, match="larger than a session may be"):
             file.check_for_changes()
 
     assert traced(looked) < MOST_BYTES

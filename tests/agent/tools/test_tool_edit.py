@@ -15,7 +15,7 @@ from pinnace_agent.tools.edit import EditTool
 from pinnace_agent.tools.text.diff import line_diff
 from pinnace_agent.tools.text.match import Edit, find_matches, normalise
 from pinnace_agent.tools.text.replacement import (
-    Replacement,
+    TextReplacement,
     exact_replacements,
     lf_text,
     replaced_source,
@@ -343,15 +343,15 @@ async def test_a_cancelled_edit_leaves_the_file(tmp_path: Path) -> None:
 # What changed, shown.
 
 
-def diff_of(old: str, new: str, *replacements: Replacement) -> list[str]:
+def diff_of(old: str, new: str, *replacements: TextReplacement) -> list[str]:
     return line_diff(old, new, replacements, "f").diff.split("\n")
 
 
 def test_far_changes_are_shown_apart() -> None:
     old = "".join(f"{number}\n" for number in range(1, 41))
     replacements = [
-        Replacement(old.index("10\n"), old.index("10\n") + 2, "ten"),
-        Replacement(old.index("30\n"), old.index("30\n") + 2, "a\nb"),
+        TextReplacement(old.index("10\n"), old.index("10\n") + 2, "ten"),
+        TextReplacement(old.index("30\n"), old.index("30\n") + 2, "a\nb"),
     ]
     new = replaced_text(old, replacements)
 
@@ -374,7 +374,7 @@ def test_far_changes_are_shown_apart() -> None:
 @pytest.mark.parametrize(("between", "gaps"), [(8, 0), (9, 1)])
 def test_changes_close_together_show_all_that_is_between(between: int, gaps: int) -> None:
     old = "x\n" + "same\n" * between + "y\n"
-    replacements = [Replacement(0, 1, "X"), Replacement(len(old) - 2, len(old) - 1, "Y")]
+    replacements = [TextReplacement(0, 1, "X"), TextReplacement(len(old) - 2, len(old) - 1, "Y")]
     new = replaced_text(old, replacements)
 
     assert sum(line.endswith(" ...") for line in diff_of(old, new, *replacements)) == gaps
@@ -384,7 +384,7 @@ def test_a_long_replacement_shows_only_the_lines_that_differ() -> None:
     old = "".join(f"{number}\n" for number in range(9))
     new = old.replace("4\n", "four\n")
 
-    assert [line for line in diff_of(old, new, Replacement(0, len(old), new)) if line[0] != " "] == [
+    assert [line for line in diff_of(old, new, TextReplacement(0, len(old), new)) if line[0] != " "] == [
         "- 5 4",
         "+ 5 four",
     ]
@@ -394,15 +394,15 @@ _texts = st.lists(st.sampled_from(["", "a", "b", "  c", "é"]), min_size=1, max_
 
 
 @st.composite
-def changed_texts(draw: st.DrawFn) -> tuple[str, list[Replacement]]:
+def changed_texts(draw: st.DrawFn) -> tuple[str, list[TextReplacement]]:
     text = draw(_texts)
     places = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=6)))
     pairs = zip(places[::2], places[1::2], strict=False)
-    return text, [Replacement(start, end, draw(_texts)) for start, end in pairs]
+    return text, [TextReplacement(start, end, draw(_texts)) for start, end in pairs]
 
 
 @given(changed_texts())
-def test_patch_turns_the_old_text_into_the_new(case: tuple[str, list[Replacement]]) -> None:
+def test_patch_turns_the_old_text_into_the_new(case: tuple[str, list[TextReplacement]]) -> None:
     old, replacements = case
     new = replaced_text(old, replacements)
     if old == new:
@@ -453,7 +453,7 @@ def test_the_patch_program_takes_a_patch(tmp_path: Path) -> None:
         pytest.skip("patch is not installed")
     old, new = "a\nb\nc", "a\nB\nc\nd\n"
     (tmp_path / "f").write_text(old)
-    patch = line_diff(old, new, [Replacement(2, 5, "B\nc\nd\n")], "f").patch
+    patch = line_diff(old, new, [TextReplacement(2, 5, "B\nc\nd\n")], "f").patch
     subprocess.run(["patch", "f"], input=patch, text=True, cwd=tmp_path, check=True, capture_output=True)
 
     assert (tmp_path / "f").read_text() == new
@@ -467,7 +467,7 @@ def test_line_ends_of_replaced_texts_never_fuse(source: str, data: st.DataObject
     text = lf_text(source)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    replacement = Replacement(start, end, data.draw(st.text(st.sampled_from("x\n"), max_size=4)))
+    replacement = TextReplacement(start, end, data.draw(st.text(st.sampled_from("x\n"), max_size=4)))
     result = replaced_source(source, [replacement])
 
     assert lf_text(result) == replaced_text(text, [replacement])
@@ -492,7 +492,7 @@ def test_an_edit_that_is_accepted_replaces_the_one_place(text: str, data: st.Dat
 def test_a_huge_file_is_edited_in_time(tmp_path: Path) -> None:
     text = "".join(f"this is line {number} of many\n" for number in range(200_000))
     places = [text.index("line 100 "), text.index("line 199999 ")]
-    replacements = [Replacement(place, place + 4, "LINE") for place in places]
+    replacements = [TextReplacement(place, place + 4, "LINE") for place in places]
 
     result = line_diff(text, replaced_text(text, replacements), replacements, "f")
     assert result.patch.count("\n@@ ") == 2

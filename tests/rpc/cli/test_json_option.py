@@ -10,17 +10,17 @@ import pytest
 from pinnace_rpc.cli import commands
 from pinnace_rpc.cli.arguments import parse_arguments
 from pinnace_rpc.cli.main import main
-from pinnace_rpc.cli.parser import Command, UsageError
+from pinnace_rpc.cli.parser import Subcommand, UsageError
 from pinnace_rpc.cli.shown.tables import JSON
 
 MODULES = sorted(path.stem for path in Path(commands.__path__[0]).glob("*.py") if path.stem != "__init__")
 
 
-def all_commands() -> Iterable[Command]:
+def all_commands() -> Iterable[Subcommand]:
     for name in MODULES:
         module = importlib.import_module(f"pinnace_rpc.cli.commands.{name}")
         for value in vars(module).values():
-            if isinstance(value, Command):
+            if isinstance(value, Subcommand):
                 yield from (value, *value.subcommands)
 
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from pinnace_rpc.cli.arguments import parse_arguments
 from pinnace_rpc.cli.options import Options
-from pinnace_rpc.cli.parser import Argument, Command, CommandError, Leave, Option, Scanner, UsageError, parse
+from pinnace_rpc.cli.parser import Argument, CommandError, Leave, Option, Scanner, Subcommand, UsageError, parse
 from pinnace_rpc.cli.table import NAMES, OPTIONS
 
 # Fields of rows that `arguments` decides by, and that are no options of a process themselves.
 DECIDING = {"is_print", "export_branch", "export_format", "resume", "help", "version"}
-COMMAND = Command(
+COMMAND = Subcommand(
     "pinnace try",
     "Try it.",
     [Option(("--all", "-a"), "is_all"), Option(("--to", "-t"), "to", metavar="PLACE")],

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.rpc.host.attached import TIMEOUT_S, Connection, HostProcess, Record, environment_of, started
 
 from pinnace_rpc.host.protocol import AgentAction, Answer, ListAgents
-from pinnace_rpc.host.summary import Summary
+from pinnace_rpc.host.summary import AgentSummary
 
 USAGE = {"input": 3, "output": 4, "cacheRead": 5, "cacheWrite": 0, "totalTokens": 12, "cost": {"total": 0.25}}
 SLOW = {"PINNACE_OFFLINE_DELAY_MS": "100"}
@@ -102,7 +102,7 @@ def test_a_table_of_a_real_host_has_a_column_for_each_fact(host: HostProcess) ->
 
 def test_usage_is_added_up_from_the_records() -> None:
     """Of answers, of results with a usage of their own, and of compactions."""
-    summary = Summary()
+    summary = AgentSummary()
     assert not summary.take_state({"messageCount": 0, "model": None, "pendingMessageCount": 0})
     answer = {"role": "assistant", "provider": "p", "model": "m", "usage": USAGE}
     summary.follow(b"message_end", line(type="message_end", message=answer))
@@ -115,7 +115,7 @@ def test_usage_is_added_up_from_the_records() -> None:
 
 
 def test_totals_of_a_session_that_is_continued_are_not_guessed() -> None:
-    summary = Summary()
+    summary = AgentSummary()
     assert summary.take_state({"messageCount": 4})
     summary.follow(b"message_end", line(type="message_end", message={"role": "assistant", "usage": USAGE}))
     assert (summary.tokens, summary.cost) == (None, None)
@@ -124,7 +124,7 @@ def test_totals_of_a_session_that_is_continued_are_not_guessed() -> None:
 
 
 def test_the_model_is_that_of_the_newest_answer_or_choice() -> None:
-    summary = Summary()
+    summary = AgentSummary()
     summary.take_model_answer(line(type="response", success=True, data={"provider": "p", "id": "one"}))
     assert summary.model == "p/one"
     summary.take_model_answer(line(type="response", success=True, data={"model": {"provider": "p", "id": "two"}}))

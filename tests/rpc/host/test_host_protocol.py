@@ -23,8 +23,8 @@ from pinnace_rpc.host.protocol import (
     End,
     Ended,
     FrameDecoder,
+    HostProtocolError,
     ListAgents,
-    ProtocolError,
     Refused,
     StopHost,
     common_version,
@@ -119,14 +119,14 @@ def test_long_data_is_divided() -> None:
 
 @pytest.mark.parametrize("head", [b"x\0\0\0\0", b"j\xff\xff\xff\xff", b"d\0\x10\0\x01"])
 def test_what_begins_no_frame_is_refused_at_once(head: bytes) -> None:
-    with pytest.raises(ProtocolError):
+    with pytest.raises(HostProtocolError):
         FrameDecoder().receive_data(head)
 
 
 def test_a_stream_that_ends_inside_a_frame_is_detected() -> None:
     decoder = FrameDecoder()
     decoder.receive_data(encode_frame("d", b"abc")[:-1])
-    with pytest.raises(ProtocolError):
+    with pytest.raises(HostProtocolError):
         decoder.close()
 
 
@@ -136,13 +136,13 @@ PARSERS = [parse_request, parse_client_control, parse_host_control]
 @pytest.mark.parametrize("parse", PARSERS)
 @given(st.binary(max_size=60))
 def test_no_bytes_raise_anything_else(parse: Callable[[bytes], object], data: bytes) -> None:
-    with suppress(ProtocolError):
+    with suppress(HostProtocolError):
         parse(data)
 
 
 @pytest.mark.parametrize("parse", PARSERS)
 def test_deep_nesting_is_refused(parse: Callable[[bytes], object]) -> None:
-    with pytest.raises(ProtocolError):
+    with pytest.raises(HostProtocolError):
         parse(b"[" * 500_000)
 
 
@@ -180,7 +180,7 @@ def test_deep_nesting_is_refused(parse: Callable[[bytes], object]) -> None:
 )
 def test_a_field_out_of_its_range_is_refused(field: str, value: object) -> None:
     message = json.loads(payload(encode_request(ATTACH)))
-    with pytest.raises(ProtocolError, match=field):
+    with pytest.raises(HostProtocolError, match=field):
         parse_request(json.dumps({**message, field: value}).encode())
 
 

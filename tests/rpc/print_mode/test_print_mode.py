@@ -7,7 +7,7 @@ import pytest
 
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.one_shot import OneShotStarter, Printed
-from pinnace_rpc.print_mode.mode import Listener
+from pinnace_rpc.print_mode.mode import RecordListener
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import make_projection
 
@@ -141,7 +141,7 @@ def test_the_conversation_is_kept_and_can_be_continued(print_agent: OneShotStart
 
 def test_a_dialog_is_declined_at_once_and_never_shown() -> None:
     """Whoever asks gets the default, since nobody is there."""
-    listener = Listener(make_projection("pi"), is_silent=False)
+    listener = RecordListener(make_projection("pi"), is_silent=False)
     declined: list[str] = []
     outbox = Outbox(listener, on_unshown_dialog=declined.append)
 

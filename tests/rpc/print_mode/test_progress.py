@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.source_tree import PYTHONPATH
 
-from pinnace_rpc.print_mode.mode import Progress
+from pinnace_rpc.print_mode.mode import StderrProgress
 
 PROMPT = "run `exit 3` and read `a.txt`"
 
@@ -70,7 +70,7 @@ def test_a_call_is_one_line_of_the_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    progress = Progress("/work")
+    progress = StderrProgress("/work")
     for command in ("a\x1b[31mb" + "c" * 100, "\n\n"):
         progress.take({"type": "tool_execution_start", "toolName": "bash", "args": {"command": command}})
     progress.take({"type": "tool_execution_start", "toolName": "own\ttool", "args": "no object"})

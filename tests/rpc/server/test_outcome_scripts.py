@@ -31,7 +31,7 @@ from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.engine.run_recorder import user_message
 from pinnace_agent.llm import providers
 from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON
 from pinnace_agent.llm.offline.provider import OFFLINE_MODEL
 from pinnace_agent.llm.request import LlmRequest
@@ -163,7 +163,7 @@ class ScriptedProvider:
             builder.toolcall_start("call", f"call_{self.requests}", "bash")
             builder.toolcall_delta("call", '{"command":"wait"}')
         said = 0 if outcome == "no room" else 2
-        builder.usage = usage_of(builder.model, Tokens(input=COUNTS.get(outcome, 100), output=said))
+        builder.usage = usage_of(builder.model, RequestTokens(input=COUNTS.get(outcome, 100), output=said))
         builder.finish(STOPS.get(outcome, "stop"))
 
 

@@ -41,7 +41,7 @@ class Resolution(NamedTuple):
     error: str | None = None
 
 
-class Match(NamedTuple):
+class ModelMatch(NamedTuple):
     """Models with the same id from different providers, and the level that the pattern names."""
 
     models: Sequence[Model]
@@ -56,16 +56,18 @@ def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
     return pattern, None
 
 
-def find(pattern: str, models: Sequence[Model], is_preferred: Callable[[Model], bool] | None = None) -> Match | None:
+def find(
+    pattern: str, models: Sequence[Model], is_preferred: Callable[[Model], bool] | None = None
+) -> ModelMatch | None:
     """Find the models that a pattern matches: by exact id, else by a part, else the same without a level.
 
     A part matches the preferred models if it matches any of them, else all.
     """
     if found := find_exact(pattern, models) or find_by_part(pattern, models, is_preferred):
-        return Match(found)
+        return ModelMatch(found)
     rest, level = split_level(pattern)
     if level is not None and (match := find(rest, models, is_preferred)) is not None:
-        return Match(match.models, level)
+        return ModelMatch(match.models, level)
     return None
 
 
@@ -179,17 +181,17 @@ class PatternResolver:
             return self._pick(request, match)
         return self._custom(request, provider, rest) if rest else Resolution(error=self._not_found(pattern))
 
-    def _raw(self, pattern: str, *, other_than: str) -> Match:
+    def _raw(self, pattern: str, *, other_than: str) -> ModelMatch:
         others = [model for model in self._all() if model["provider"] != other_than]
         for text, level in ((pattern, None), split_level(pattern)):
             if found := [model for model in others if model["id"].lower() == text.lower()]:
-                return Match(_one_each(found), level)
-        return Match(())
+                return ModelMatch(_one_each(found), level)
+        return ModelMatch(())
 
     def _preferred(self, request: ModelRequest) -> Callable[[Model], bool] | None:
         return None if request.has_key else self._is_usable
 
-    def _pick(self, request: ModelRequest, match: Match) -> Resolution:
+    def _pick(self, request: ModelRequest, match: ModelMatch) -> Resolution:
         if len(match.models) == 1:
             return Resolution(match.models[0], match.level)
         usable = [model for model in match.models if self._is_usable(model)]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # for annotations alone
     import trio
 
     from pinnace_agent.compaction.compaction import CompactionResult, Plan
-    from pinnace_agent.compaction.tree_moves import Move, MoveDecision
+    from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
     from pinnace_agent.config.settings import CompactionSettings
     from pinnace_agent.core.ports.emitter import Emitter
     from pinnace_agent.core.ports.runs import RecordedRun, RunHooks, RunObserver
@@ -144,7 +144,7 @@ class ExtensionInstance(Protocol):
         """Whether handlers decide about moves to another entry."""
         ...
 
-    async def decide_move(self, tree: "EntryTree", move: "Move") -> 'MoveDecision | Literal["cancelled"]':
+    async def decide_move(self, tree: "EntryTree", move: "LeafMove") -> 'MoveDecision | Literal["cancelled"]':
         """Return what handlers want of a move."""
         ...
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, cast
 
-from pinnace_agent.compaction.tree_moves import Move, MoveDecision, id_at, summary_fields
+from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision, id_at, summary_fields
 from pinnace_agent.core.frozen import frozen
 from pinnace_agent.extensions.events import events as ev
 from pinnace_agent.extensions.events import results as rs
@@ -13,7 +13,7 @@ from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 
 
-async def decided(runner: Runner, tree: EntryTree, move: Move) -> MoveDecision | Literal["cancelled"]:
+async def decided(runner: Runner, tree: EntryTree, move: LeafMove) -> MoveDecision | Literal["cancelled"]:
     """Let handlers decide about a move."""
     preparation = _preparation(tree, move)
     decision = await runner.chains.decide("session_before_tree", lambda: ev.SessionBeforeTree(preparation=preparation))
@@ -28,7 +28,7 @@ async def decided(runner: Runner, tree: EntryTree, move: Move) -> MoveDecision |
     return MoveDecision(decision.custom_instructions, decision.label, {**fields, "fromHook": True})
 
 
-def _preparation(tree: EntryTree, move: Move) -> TreePreparation:
+def _preparation(tree: EntryTree, move: LeafMove) -> TreePreparation:
     request = move.request
     preparation: TreePreparation = {
         "targetId": request.target_id,

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from pinnace_agent.core.json_access import compact_json
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_spec.records.messages import Model, StopReason, Usage
 
 _Kind: TypeAlias = Literal["text", "thinking", "toolcall"]
@@ -301,7 +301,7 @@ def _usage(fields: _Fields | None, model: Model) -> Usage | None:
         not isinstance(total, int | float) or isinstance(total, bool) or not math.isfinite(total) or total < 0
     ):
         raise cost.wrong("total", "US dollars, a number that is not negative")
-    return usage_of(model, Tokens(**counts), reported_total=total if isinstance(total, int | float) else None)
+    return usage_of(model, RequestTokens(**counts), reported_total=total if isinstance(total, int | float) else None)
 
 
 def _shown(value: object) -> str:

@@ -13,7 +13,7 @@ from pinnace_agent.core.json_access import as_count, as_object, as_text, compact
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.arguments import repair_strings
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import FailureTexts
 from pinnace_agent.llm.transport.exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.transport.sse import SseEvent
@@ -242,4 +242,4 @@ class EventReader:
         counts = {name: usage.get(field) for name, field in _COUNTS.items()}
         counts |= {"cache_write_1h": kept.get("ephemeral_1h_input_tokens"), "reasoning": details.get("thinking_tokens")}
         self._counts |= {name: count for name, each in counts.items() if (count := as_count(each)) is not None}
-        self._builder.usage = usage_of(self._builder.model, Tokens(**self._counts))
+        self._builder.usage = usage_of(self._builder.model, RequestTokens(**self._counts))

@@ -10,7 +10,7 @@ from typing import Final
 
 from pinnace_agent.core.json_access import as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts
 from pinnace_agent.llm.transport.exchange import StreamBroken, event_value
 from pinnace_agent.llm.transport.sse import SseEvent
@@ -161,7 +161,7 @@ class ChunkReader:
             if (count := as_count(usage.get(name))) is not None:
                 self._counts[name] = count
         prompt, cached, answer, thoughts, results = (self._counts.get(name, 0) for name in _COUNTS)
-        tokens = Tokens(
+        tokens = RequestTokens(
             input=max(0, prompt - cached) + results,
             output=answer + thoughts,
             cache_read=cached,

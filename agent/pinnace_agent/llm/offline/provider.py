@@ -15,10 +15,10 @@ import trio
 from pinnace_agent.core.json_access import compact_body, compact_json
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import ContextMessage, provider_messages
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import FailureTexts
 from pinnace_agent.llm.offline.rehearsal import is_summary_request, prompt_of, rehearse
-from pinnace_agent.llm.offline.script import FOR_EVER, Script, ScriptError, Turn, load_script
+from pinnace_agent.llm.offline.script import FOR_EVER, Script, ScriptedAnswer, ScriptError, load_script
 from pinnace_agent.llm.request import LlmRequest
 from pinnace_agent.redaction.secrets import Secrets
 from pinnace_spec.records.messages import Model
@@ -80,7 +80,7 @@ class OfflineProvider:
             return
         await _play(turn, delay_ms, request, builder)
 
-    async def _next(self, request: LlmRequest, messages: Sequence[ContextMessage]) -> tuple[Turn, float]:
+    async def _next(self, request: LlmRequest, messages: Sequence[ContextMessage]) -> tuple[ScriptedAnswer, float]:
         """Return the turn to play and the delay of its deltas.
 
         Raises:
@@ -111,7 +111,7 @@ class OfflineProvider:
         return playing
 
 
-async def _play(turn: Turn, delay_ms: float, request: LlmRequest, builder: MessageBuilder) -> None:
+async def _play(turn: ScriptedAnswer, delay_ms: float, request: LlmRequest, builder: MessageBuilder) -> None:
     """Stream a turn. Cancelling stops between two deltas."""
     await trio.sleep(turn.start_delay_ms / 1000)
     if turn.error is not None and turn.error.status is not None:
@@ -151,7 +151,7 @@ async def _play(turn: Turn, delay_ms: float, request: LlmRequest, builder: Messa
         builder.finish(turn.stop or ("toolUse" if turn.tools else "stop"))
 
 
-def _take(playing: _Playing, prompt: str) -> Turn | None:
+def _take(playing: _Playing, prompt: str) -> ScriptedAnswer | None:
     """Use up the first turn that is left and fits the prompt."""
     is_summary = is_summary_request(prompt)
     for index, turn in enumerate(playing.script.turns):
@@ -211,8 +211,8 @@ def _calls_so_far(request: LlmRequest) -> int:
     )
 
 
-def _estimate(request: LlmRequest, turn: Turn) -> Tokens:
+def _estimate(request: LlmRequest, turn: ScriptedAnswer) -> RequestTokens:
     asked = len(request.system_prompt) + len(compact_json(request.messages))
     said = sum(map(len, (*turn.thinking, *turn.text)))
     said += sum(len(call.name) + len(compact_json(call.arguments)) for call in turn.tools)
-    return Tokens(input=-(-asked // _CHARS_PER_TOKEN), output=-(-said // _CHARS_PER_TOKEN))
+    return RequestTokens(input=-(-asked // _CHARS_PER_TOKEN), output=-(-said // _CHARS_PER_TOKEN))

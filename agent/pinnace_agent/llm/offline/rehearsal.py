@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pinnace_agent.llm.context import ContextMessage
-from pinnace_agent.llm.offline.script import ScriptedCall, ScriptedError, Turn, pieces
+from pinnace_agent.llm.offline.script import ScriptedAnswer, ScriptedCall, ScriptedError, pieces
 from pinnace_spec.records.messages import ToolCall, ToolResultMessage, UserMessage
 
 # The instruction in a prompt, and what it makes the model do.
@@ -39,7 +39,7 @@ def prompt_of(messages: Sequence[ContextMessage]) -> str:
     return ""
 
 
-def rehearse(messages: Sequence[ContextMessage], tools: Sequence[str], *, has_failed: bool) -> Turn:
+def rehearse(messages: Sequence[ContextMessage], tools: Sequence[str], *, has_failed: bool) -> ScriptedAnswer:
     """Compose an answer.
 
     Args:
@@ -50,25 +50,25 @@ def rehearse(messages: Sequence[ContextMessage], tools: Sequence[str], *, has_fa
     prompt = prompt_of(messages)
     if is_summary_request(prompt):
         lines = prompt.count("\n") + 1
-        return Turn(text=pieces(f"Rehearsal summary: {lines} lines of conversation were left out here."))
+        return ScriptedAnswer(text=pieces(f"Rehearsal summary: {lines} lines of conversation were left out here."))
     results = _trailing_results(messages)
     if results:
-        return Turn(text=pieces(_about_results(messages, results)))
+        return ScriptedAnswer(text=pieces(_about_results(messages, results)))
     if (failure := _FAIL.search(prompt)) and not has_failed:
         status = int(failure[1])
-        return Turn(error=ScriptedError(f"The rehearsal fails with {status}, as asked", status))
+        return ScriptedAnswer(error=ScriptedError(f"The rehearsal fails with {status}, as asked", status))
     thinking = pieces(_thoughts(prompt)) if _THINK.search(prompt) else ()
     calls = _calls(prompt)
     if calls:
         missing = sorted({call.name for call in calls if call.name not in tools})
         if missing:
             text = f"I would call the tool {' and '.join(missing)}, but this session does not have it."
-            return Turn(thinking=thinking, text=pieces(text))
-        return Turn(thinking=thinking, text=pieces(_announcement(calls)), tools=calls)
+            return ScriptedAnswer(thinking=thinking, text=pieces(text))
+        return ScriptedAnswer(thinking=thinking, text=pieces(_announcement(calls)), tools=calls)
     if count := _COUNT.search(prompt):
         numbers = tuple(f"{number} " for number in range(1, int(count[1]) + 1))
-        return Turn(thinking=thinking, text=numbers)
-    return Turn(thinking=thinking, text=pieces(_echo(messages, prompt, has_failed)))
+        return ScriptedAnswer(thinking=thinking, text=numbers)
+    return ScriptedAnswer(thinking=thinking, text=pieces(_echo(messages, prompt, has_failed)))
 
 
 def _calls(prompt: str) -> tuple[ScriptedCall, ...]:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from pinnace_agent.core.json_access import as_list, as_object
 from pinnace_agent.core.json_access import kind_of as json_kind
-from pinnace_agent.llm.cost import Tokens
+from pinnace_agent.llm.cost import RequestTokens
 from pinnace_spec.records.messages import StopReason
 from pinnace_spec.wire.json_text import WireError, decode_line
 
@@ -56,7 +56,7 @@ class ScriptedError(NamedTuple):
     status: int | None = None
 
 
-class Turn(NamedTuple):
+class ScriptedAnswer(NamedTuple):
     """One answer."""
 
     match: re.Pattern[str] | None = None
@@ -69,7 +69,7 @@ class Turn(NamedTuple):
     error: ScriptedError | None = None
     stop: StopReason | None = None
     """None: `toolUse` with tool calls, else `stop`."""
-    usage: Tokens | None = None
+    usage: RequestTokens | None = None
     """None: estimated."""
     is_hanging: bool = False
     """Streams everything and then waits to be cancelled."""
@@ -79,7 +79,7 @@ class Turn(NamedTuple):
 class Script(NamedTuple):
     """A whole script."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[ScriptedAnswer, ...]
     delay_ms: float | None = None
 
 
@@ -167,9 +167,9 @@ def _script(value: object) -> Script:
     return Script(_items(members.get("turns", []), "turns", _turn), _optional(members, "", "delay_ms", _delay))
 
 
-def _turn(value: object, where: str) -> Turn:
+def _turn(value: object, where: str) -> ScriptedAnswer:
     members = _members(value, where, TURN_KEYS, "an object")
-    turn = Turn(
+    turn = ScriptedAnswer(
         match=_optional(members, where, "match", _pattern),
         thinking=_optional(members, where, "thinking", _deltas) or (),
         text=_optional(members, where, "text", _deltas) or (),
@@ -208,10 +208,10 @@ def _error(value: object, where: str) -> ScriptedError:
     return ScriptedError(_text(members.get("message", "Scripted error"), f"{where}.message"), status)
 
 
-def _usage(value: object, where: str) -> Tokens:
+def _usage(value: object, where: str) -> RequestTokens:
     members = _members(value, where, ("input", "output", "cache_read", "cache_write"), "an object")
     counts = {name: _count(count, f"{where}.{name}") for name, count in members.items()}
-    return Tokens(**counts)
+    return RequestTokens(**counts)
 
 
 def _members(value: object, where: str, known: tuple[str, ...], expected: str) -> dict[str, object]:

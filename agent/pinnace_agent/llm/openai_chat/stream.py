@@ -12,7 +12,7 @@ import orjson
 
 from pinnace_agent.core.json_access import as_amount, as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts, finish_reason_failed
 from pinnace_agent.llm.openai_chat.compat import Compat
 from pinnace_agent.llm.openai_chat.messages import REASONING_FIELDS
@@ -274,7 +274,7 @@ class ChunkReader:
             cached = as_count(usage.get("cached_tokens")) or 0
         written = as_count(details.get("cache_write_tokens")) or 0
         output_details = as_object(usage.get("completion_tokens_details")) or {}
-        tokens = Tokens(
+        tokens = RequestTokens(
             input=max(0, (as_count(usage.get("prompt_tokens")) or 0) - cached - written),
             output=as_count(usage.get("completion_tokens")) or 0,
             cache_read=cached,

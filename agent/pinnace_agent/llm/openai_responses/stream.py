@@ -10,7 +10,7 @@ from typing import Final
 
 from pinnace_agent.core.json_access import as_array, as_count, as_object, as_text, compact_json
 from pinnace_agent.llm.builder import MessageBuilder
-from pinnace_agent.llm.cost import Tokens, usage_of
+from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import FailureTexts
 from pinnace_agent.llm.openai_responses.items import (
     BLANK_LINE,
@@ -300,7 +300,7 @@ def response_usage(model: Model, response: Mapping[str, object]) -> Usage | None
     output_details = as_object(counts.get("output_tokens_details")) or {}
     cached = as_count(input_details.get("cached_tokens")) or 0
     written = as_count(input_details.get("cache_write_tokens")) or 0
-    tokens = Tokens(
+    tokens = RequestTokens(
         input=max(0, (as_count(counts.get("input_tokens")) or 0) - cached - written),
         output=as_count(counts.get("output_tokens")) or 0,
         cache_read=cached,

@@ -20,7 +20,7 @@ from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.mcp.wire.surrogates import without_lone_surrogates
 
 
-class Listener(Protocol):
+class ServerListener(Protocol):
     """Takes what a server reports unasked. No method waits."""
 
     def progressed(self, token: object, value: float, total: float | None, message: str | None) -> None:
@@ -47,7 +47,7 @@ class Listener(Protocol):
 class Incoming:
     """The messages of one connection."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: ServerListener) -> None:
         """Have taken none."""
         self._listener = listener
         self._invalid = 0

@@ -29,7 +29,7 @@ _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 _COPY_BYTES: Final = 1024 * 1024
 
 
-class Replaced(Exception):
+class FileReplaced(Exception):
     """What is at the path is not the file that was opened, or has lost what was in it. Nothing was written."""
 
 
@@ -88,7 +88,7 @@ class AppendFile:
 
         Raises:
             OSError: It can't be read.
-            Replaced: It does not hold the bytes that the caller knows.
+            FileReplaced: It does not hold the bytes that the caller knows.
         """
         self.path: Final = path
         self.descriptor = Descriptor(number)
@@ -103,18 +103,18 @@ class AppendFile:
         self._changed_ns = status.st_mtime_ns if status.st_size == size else -1
         self._ending = self._read(max(0, size - _ENDING_BYTES), min(size, _ENDING_BYTES))
         if size and is_torn != (self._ending[-1:] != b"\n"):
-            raise Replaced("another program has changed it while it was opened")
+            raise FileReplaced("another program has changed it while it was opened")
 
     def check_path(self) -> os.stat_result:
         """Check that the path leads to this file.
 
         Raises:
             FileNotFoundError, NotADirectoryError: Nothing is there.
-            Replaced: Something else is there, a link for example.
+            FileReplaced: Something else is there, a link for example.
         """
         status = os.stat(self.path, follow_symlinks=False)
         if (status.st_dev, status.st_ino) != self._identity:
-            raise Replaced("another file is in its place")
+            raise FileReplaced("another file is in its place")
         return status
 
     def check_for_changes(self) -> bytes:
@@ -122,17 +122,19 @@ class AppendFile:
 
         Raises:
             FileNotFoundError, NotADirectoryError: The path leads nowhere.
-            Replaced: What was known of the file is no longer there.
+            FileReplaced: What was known of the file is no longer there.
         """
         status = self.check_path()
         if status.st_size == self.size and status.st_mtime_ns == self._changed_ns:
             return b""
         if self._read(self.size - len(self._ending), len(self._ending)) != self._ending:
-            raise Replaced("another program has rewritten it")
+            raise FileReplaced("another program has rewritten it")
         if self.size == 0 and status.st_size:
-            raise Replaced("another program has begun a session in it")
+            raise FileReplaced("another program has begun a session in it")
         if status.st_size > MAX_SESSION_BYTES:
-            raise Replaced(f"another program has made it larger than a session may be ({MAX_SESSION_BYTES:,} bytes)")
+            raise FileReplaced(
+                f"another program has made it larger than a session may be ({MAX_SESSION_BYTES:,} bytes)"
+            )
         appended = self._read(self.size, status.st_size - self.size)
         self._changed_ns = status.st_mtime_ns
         self._know(appended)
@@ -150,7 +152,7 @@ class AppendFile:
 
         Raises:
             OSError: Nothing was written.
-            Replaced: The file was shortened after the check; the bytes are at its end.
+            FileReplaced: The file was shortened after the check; the bytes are at its end.
         """
         length = len(data)
         if self.size + length > MAX_SESSION_BYTES:
@@ -164,9 +166,11 @@ class AppendFile:
         # program was faster.
         start = os.lseek(number, 0, os.SEEK_CUR) - count
         if start < self.size:
-            raise Replaced("another program has shortened it")
+            raise FileReplaced("another program has shortened it")
         if start > MAX_SESSION_BYTES:
-            raise Replaced(f"another program has made it larger than a session may be ({MAX_SESSION_BYTES:,} bytes)")
+            raise FileReplaced(
+                f"another program has made it larger than a session may be ({MAX_SESSION_BYTES:,} bytes)"
+            )
         between = self._read(self.size, start - self.size) if start > self.size else b""
         self._know(between)
         ours = data if count == length else data[:count]
@@ -189,7 +193,7 @@ class AppendFile:
             self._ending = self._read(max(0, self.size - _ENDING_BYTES), min(self.size, _ENDING_BYTES))
             self.is_torn = self.size > 0 and self._ending[-1:] != b"\n"
             self._changed_ns = os.fstat(number).st_mtime_ns
-        except (OSError, Replaced):
+        except (OSError, FileReplaced):
             return False
         while self._kept and self._kept[-1][0] + len(self._kept[-1][1]) > self.size:
             start, data = self._kept.pop()
@@ -218,7 +222,7 @@ class AppendFile:
 
         Raises:
             FileExistsError: Something has come to be at the path.
-            Replaced: Something else is there.
+            FileReplaced: Something else is there.
             OSError: It could not be written. In each case everything is as before.
         """
         temporary = self.path.with_name(f".pinnace-{os.urandom(8).hex()}.tmp")
@@ -245,7 +249,7 @@ class AppendFile:
 
     def remove_empty(self) -> None:
         """Close a file that was made and in which nothing could be written, and take it away."""
-        with suppress(OSError, Replaced):
+        with suppress(OSError, FileReplaced):
             if self.check_path().st_size == 0:
                 os.unlink(self.path)
         self.descriptor.release()
@@ -284,7 +288,7 @@ class AppendFile:
         while count:
             piece = os.pread(self.descriptor.number, count, start)
             if not piece:
-                raise Replaced("another program has shortened it")
+                raise FileReplaced("another program has shortened it")
             pieces.append(piece)
             start += len(piece)
             count -= len(piece)

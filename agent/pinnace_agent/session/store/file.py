@@ -17,7 +17,7 @@ import trio
 from pinnace_agent.files.folders import make_folder
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.store import save_error as texts
-from pinnace_agent.session.store.append_file import AppendFile, Replaced, create, open_for_appending
+from pinnace_agent.session.store.append_file import AppendFile, FileReplaced, create, open_for_appending
 from pinnace_agent.session.store.durability import Durability, Flush
 from pinnace_agent.session.store.lease import Lease, LeaseHeld
 from pinnace_agent.session.store.quarantine import quarantine
@@ -123,7 +123,7 @@ class SessionFile:
             os.close(number)
             self.read_only = texts.not_written(self.path, error)
             return
-        except Replaced as error:
+        except FileReplaced as error:
             os.close(number)
             self.read_only = texts.replaced(self.path, str(error))
             return
@@ -288,7 +288,7 @@ class SessionFile:
         is_replaced = False
         try:
             yield
-        except Replaced as error:
+        except FileReplaced as error:
             is_replaced = True
             text = texts.replaced(self.path, str(error))
         except LeaseHeld as error:
@@ -330,7 +330,7 @@ class SessionFile:
             lead = b"\n" if file.is_torn and not unwritten.is_begun else b""
             try:
                 written = file.write(unwritten.rest(lead))
-            except Replaced:
+            except FileReplaced:
                 unwritten.mark_interleaved()  # it was shortened at the same moment: our lines are in what is left
                 raise
             self._durability.wrote()
@@ -364,7 +364,7 @@ class SessionFile:
         try:
             file.write_anew(is_replacing=False)
         except FileExistsError:
-            raise Replaced("another file is in its place") from None
+            raise FileReplaced("another file is in its place") from None
         self._durability.content_restored(self.path.parent)
         self._notice(texts.recreated(self.path))
 

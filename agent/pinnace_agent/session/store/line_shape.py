@@ -47,7 +47,7 @@ _CR: Final = b"\r"
 _CRLF: Final = b"\r\n"
 
 
-class Block(NamedTuple):
+class LineStretch(NamedTuple):
     """Lines that follow each other and all hold a message of the shape, or none."""
 
     heads: list[Head]
@@ -99,7 +99,7 @@ class LineReader:
         heads, messages, _ = self._facts([read], line, [0], [len(line)])
         return heads[0], messages[0]
 
-    def read_block(self, data: bytes, start: int) -> Block:
+    def read_block(self, data: bytes, start: int) -> LineStretch:
         """Return what the lines from an offset on hold, as many as make a block. Never raises.
 
         However they are spelled: blanks, the order of fields and the ends of lines are the writer's. Nothing if one of
@@ -124,11 +124,11 @@ class LineReader:
             count = len(starts) // 2
             self._lines = max(count, _FEW_LINES)
             if count < _FEW_LINES:
-                return Block([], [], [], place)
+                return LineStretch([], [], [], place)
             place = starts[count]
             del starts[count:], ends[count:]
         self._lines = min(2 * self._lines, _BLOCK_LINES)
-        return Block(*self._facts(rows, data, starts, ends), place)
+        return LineStretch(*self._facts(rows, data, starts, ends), place)
 
     def _rows(self, data: bytes, starts: list[int], ends: list[int], end: int) -> list[Any] | None:
         """Decode the lines up to an offset; None if they are not as many messages of the shape."""

@@ -23,7 +23,7 @@ from pinnace_agent.session.store.entries import (
 from pinnace_spec.records.entries import CURRENT_VERSION, Entry
 
 if TYPE_CHECKING:  # msgspec: loaded for long files
-    from pinnace_agent.session.store.line_shape import Block, LineReader
+    from pinnace_agent.session.store.line_shape import LineReader, LineStretch
 
 NEWER_VERSION: Final = CURRENT_VERSION + 1
 """What a version counts as that is no whole number."""
@@ -214,7 +214,7 @@ def _read_rows(data: bytes, number: int, start: int, *, has_ids: bool, keep_raw:
     return rows
 
 
-def _sum_of(block: "Block", start: int) -> UsageSum:
+def _sum_of(block: "LineStretch", start: int) -> UsageSum:
     usages = block.usages
     return UsageSum(
         start,

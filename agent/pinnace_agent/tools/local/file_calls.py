@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import trio
 
-from pinnace_agent.files.tool_calls import CHANGING, Answer, Call, CallRefused, perform
+from pinnace_agent.files.tool_calls import CHANGING, Answer, CallRefused, FileCall, perform
 from pinnace_agent.tools.base import ToolError
 
 Take = Callable[[bytes], object]
@@ -18,7 +18,7 @@ Take = Callable[[bytes], object]
 class FilesElsewhere(Protocol):
     """Performs calls in another process; raises what `perform` raises."""
 
-    async def perform(self, call: Call, take: Take) -> Answer:
+    async def perform(self, call: FileCall, take: Take) -> Answer:
         """Perform a call; a cancelled one that changes a file is awaited."""
         ...
 
@@ -39,7 +39,7 @@ class FileCalls:
         """Perform later calls there; None: in threads."""
         self._elsewhere = elsewhere
 
-    async def perform(self, call: Call, take: Take = lambda _: None) -> Answer:
+    async def perform(self, call: FileCall, take: Take = lambda _: None) -> Answer:
         """Perform a call.
 
         Raises:
@@ -59,6 +59,6 @@ FILE_CALLS: Final = FileCalls()
 """The calls of this process."""
 
 
-def _perform(call: Call, take: Take) -> Answer:
+def _perform(call: FileCall, take: Take) -> Answer:
     # A call that changes a file ends by itself.
     return perform(call, take, (lambda: None) if call.name in CHANGING else trio.from_thread.check_cancelled)

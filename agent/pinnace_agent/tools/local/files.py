@@ -11,7 +11,7 @@ from typing import Final, Self, TypeVar
 import trio
 
 from pinnace_agent.files.protected import is_inside
-from pinnace_agent.files.tool_calls import Answer, Call
+from pinnace_agent.files.tool_calls import Answer, FileCall
 from pinnace_agent.shell.truncation import format_size
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
@@ -25,15 +25,15 @@ class LocalRead:
 
     async def access(self, path: str) -> None:
         """Raise unless this is a regular file."""
-        await FILE_CALLS.perform(Call("check readable", path))
+        await FILE_CALLS.perform(FileCall("check readable", path))
 
     async def read_file(self, path: str) -> bytes:
         """Return the whole content."""
-        return _of(bytes, await FILE_CALLS.perform(Call("content", path)))
+        return _of(bytes, await FILE_CALLS.perform(FileCall("content", path)))
 
     async def read_stream(self, path: str, take: Callable[[bytes], None]) -> None:
         """Pass on the content from beginning to end, in one thread."""
-        await FILE_CALLS.perform(Call("stream", path), take)
+        await FILE_CALLS.perform(FileCall("stream", path), take)
 
 
 class _LocalChanges:
@@ -49,11 +49,11 @@ class _LocalChanges:
 
     async def write_file(self, path: str, data: bytes) -> None:
         """Replace or create a file; see `overwrite_file`."""
-        await FILE_CALLS.perform(Call("replace", path, self._follows_links, data=data))
+        await FILE_CALLS.perform(FileCall("replace", path, self._follows_links, data=data))
 
     async def real_path(self, path: str) -> str:
         """Return the path with all links followed."""
-        return _of(str, await FILE_CALLS.perform(Call("real path", path)))
+        return _of(str, await FILE_CALLS.perform(FileCall("real path", path)))
 
 
 class LocalWrite(_LocalChanges):
@@ -61,11 +61,11 @@ class LocalWrite(_LocalChanges):
 
     async def exists(self, path: str) -> bool:
         """Return whether something of this path is there, also a link that leads nowhere."""
-        return _of(bool, await FILE_CALLS.perform(Call("exists", path)))
+        return _of(bool, await FILE_CALLS.perform(FileCall("exists", path)))
 
     async def make_folder(self, path: str) -> None:
         """Create a folder and its missing parents."""
-        await FILE_CALLS.perform(Call("make folder", path, self._follows_links))
+        await FILE_CALLS.perform(FileCall("make folder", path, self._follows_links))
 
 
 class LocalEdit(_LocalChanges):
@@ -73,11 +73,11 @@ class LocalEdit(_LocalChanges):
 
     async def access(self, path: str) -> None:
         """Raise unless this is a regular file that can be read and written, and not too large (R-LIM-04)."""
-        check_edit_size(path, _of(int, await FILE_CALLS.perform(Call("check editable", path))))
+        check_edit_size(path, _of(int, await FILE_CALLS.perform(FileCall("check editable", path))))
 
     async def read_file(self, path: str) -> bytes:
         """Return the whole content, or enough of it to detect that it is too large."""
-        call = Call("beginning", path, self._follows_links, max_bytes=MAX_EDIT_BYTES + 1)
+        call = FileCall("beginning", path, self._follows_links, max_bytes=MAX_EDIT_BYTES + 1)
         return _of(bytes, await FILE_CALLS.perform(call))
 
 
@@ -86,17 +86,17 @@ class LocalLs:
 
     async def is_folder(self, path: str) -> bool:
         """Return whether this is a folder."""
-        return _of(bool, await FILE_CALLS.perform(Call("is folder", path)))
+        return _of(bool, await FILE_CALLS.perform(FileCall("is folder", path)))
 
     async def entry_names(self, path: str) -> list[str]:
         """Return the names in a folder."""
-        names = await FILE_CALLS.perform(Call("entry names", path))
+        names = await FILE_CALLS.perform(FileCall("entry names", path))
         assert isinstance(names, list)
         return [name for name in names if isinstance(name, str)]
 
     async def are_folders(self, path: str, names: Sequence[str]) -> list[bool | None]:
         """Return which of the names are folders; None for a broken link, or a file that was removed meanwhile."""
-        found = await FILE_CALLS.perform(Call("are folders", path, names=names))
+        found = await FILE_CALLS.perform(FileCall("are folders", path, names=names))
         assert isinstance(found, list)
         return [each for each in found if not isinstance(each, str)]
 
@@ -114,7 +114,7 @@ async def check_client_write(path: str) -> None:
         OSError: It does not.
     """
     if FILE_CALLS.is_sandboxed:
-        await FILE_CALLS.perform(Call("check writable", path))
+        await FILE_CALLS.perform(FileCall("check writable", path))
 
 
 async def is_same_outside(path: str, folder: str) -> bool:
@@ -138,7 +138,7 @@ async def may_be_hidden(path: str) -> bool:
     if not FILE_CALLS.is_sandboxed:
         return False
     try:
-        await FILE_CALLS.perform(Call("check writable", path))
+        await FILE_CALLS.perform(FileCall("check writable", path))
     except OSError:
         return True
     return False

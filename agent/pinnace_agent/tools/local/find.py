@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from pinnace_agent.files.tool_calls import Call
+from pinnace_agent.files.tool_calls import FileCall
 from pinnace_agent.search.glob_match import BadGlob, Glob, escape_glob, is_case_sensitive
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
@@ -41,7 +41,7 @@ class LocalFind:
     async def exists(self, path: str) -> bool:
         """Return whether the path exists."""
         try:
-            await FILE_CALLS.perform(Call("is folder", path))
+            await FILE_CALLS.perform(FileCall("is folder", path))
         except (OSError, ValueError):
             return False
         return True
@@ -49,9 +49,9 @@ class LocalFind:
     async def glob(self, search: GlobSearch, take: _Take) -> None:
         """Search. Cancelling kills the program that searches."""
         folder = search.folder
-        if await FILE_CALLS.perform(Call("is folder", folder)) is not True:
+        if await FILE_CALLS.perform(FileCall("is folder", folder)) is not True:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
-        is_repository = await FILE_CALLS.perform(Call("in repository", folder)) is True
+        is_repository = await FILE_CALLS.perform(FileCall("in repository", folder)) is True
         place = await trio.to_thread.run_sync(self._look, is_repository, search.env, abandon_on_cancel=True)
         if place.fd is not None and await _with_fd(search, take, place.fd, place.is_repository):
             return

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.files.tool_calls import Call
+from pinnace_agent.files.tool_calls import FileCall
 from pinnace_agent.shell.process import ShellUnavailable, run_shell
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
@@ -62,7 +62,7 @@ class LocalGrep:
 
     async def is_folder(self, path: str) -> bool:
         """Return whether the path is a folder; raise unless it is one or a regular file."""
-        return await FILE_CALLS.perform(Call("searchable", path)) is True
+        return await FILE_CALLS.perform(FileCall("searchable", path)) is True
 
     async def search(
         self, arguments: Sequence[str], *, cwd: str, env: Mapping[str, str], take: Callable[[bytes], bool]

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_agent.tools.text.replacement import Replacement, line_starts
+from pinnace_agent.tools.text.replacement import TextReplacement, line_starts
 
 CONTEXT_LINES: Final = 4
 """Unchanged lines shown around a change: one more than patches usually have, as clients of this tool expect."""
@@ -44,7 +44,7 @@ class LineDiff(NamedTuple):
         return {"diff": self.diff, "patch": self.patch, "firstChangedLine": self.first_changed_line}
 
 
-def line_diff(old: str, new: str, replacements: Sequence[Replacement], path: str) -> LineDiff:
+def line_diff(old: str, new: str, replacements: Sequence[TextReplacement], path: str) -> LineDiff:
     """Describe a change that replacements made.
 
     Args:
@@ -69,7 +69,7 @@ def _lines(text: str) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def _changes(old: str, replacements: Sequence[Replacement]) -> Iterator[Change]:
+def _changes(old: str, replacements: Sequence[TextReplacement]) -> Iterator[Change]:
     starts = line_starts(old)
     shift = 0  # how many lines the new text is ahead
     index = 0

@@ -37,7 +37,7 @@ class Edit(NamedTuple):
     new: str
 
 
-class Match(NamedTuple):
+class EditMatch(NamedTuple):
     """Where an edit applies: a stretch of the text that was searched."""
 
     place: int
@@ -51,7 +51,7 @@ class Match(NamedTuple):
 class Matches(NamedTuple):
     """The matches of a call by position, and the text that their positions refer to."""
 
-    found: Sequence[Match]
+    found: Sequence[EditMatch]
     is_fuzzy: bool
     """Whether positions refer to the normalised text instead of the text itself."""
 
@@ -134,7 +134,7 @@ def find_matches(text: str, edits: Sequence[Edit], path: str, check: Callable[[]
         if edit.old not in text and _find_close(normalised, edit.old) is not None:
             is_fuzzy = True
             break
-    found: list[Match] = []
+    found: list[EditMatch] = []
     for index, edit in enumerate(edits):
         check()
         # A normalised oldText is searched in the normalised text only: in the text itself it may be a part of a
@@ -154,7 +154,7 @@ def find_matches(text: str, edits: Sequence[Edit], path: str, check: Callable[[]
                 f"Found {occurrences} occurrences of {what} in {path}. It has to be unique: "
                 "include more of the lines around the one you mean."
             )
-        found.append(Match(index, *span, edit.old, edit.new))
+        found.append(EditMatch(index, *span, edit.old, edit.new))
     found.sort(key=lambda match: match.start)
     for previous, following in pairwise(found):
         if previous.end > following.start:

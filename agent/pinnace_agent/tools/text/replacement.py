@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_agent.tools.text.match import Match, normalise
+from pinnace_agent.tools.text.match import EditMatch, normalise
 
 _LINE_END: Final = re.compile(r"\r\n|\r")
 # With the marks, and the vowels and finals of Hangul, that normalising composes with it.
@@ -22,7 +22,7 @@ _MOST_COMPARED: Final = 250_000
 """Lines or words of two texts, multiplied: comparing these takes some tens of milliseconds."""
 
 
-class Replacement(NamedTuple):
+class TextReplacement(NamedTuple):
     """A stretch of the text with LF line ends, and its replacement."""
 
     start: int
@@ -45,12 +45,12 @@ def line_starts(text: str) -> list[int]:
     return starts
 
 
-def exact_replacements(matches: Sequence[Match]) -> list[Replacement]:
+def exact_replacements(matches: Sequence[EditMatch]) -> list[TextReplacement]:
     """Return matches in the text itself as replacements."""
-    return [Replacement(match.start, match.end, match.new) for match in matches]
+    return [TextReplacement(match.start, match.end, match.new) for match in matches]
 
 
-def fuzzy_replacements(text: str, matches: Sequence[Match]) -> list[Replacement]:
+def fuzzy_replacements(text: str, matches: Sequence[EditMatch]) -> list[TextReplacement]:
     """Return matches in the normalised text as replacements in the text itself.
 
     What a model repeats of its oldText in its newText stays as the file has it: quotes, dashes and trailing blanks that
@@ -62,7 +62,7 @@ def fuzzy_replacements(text: str, matches: Sequence[Match]) -> list[Replacement]
     """
     normalised = normalise(text)
     lines = _Lines(text, normalised)
-    replacements: list[Replacement] = []
+    replacements: list[TextReplacement] = []
     for match in matches:
         places = lines.places(match.start, match.end)
         start, end = places.own.get(match.start), places.own.get(match.end)
@@ -70,7 +70,7 @@ def fuzzy_replacements(text: str, matches: Sequence[Match]) -> list[Replacement]
             # It is a part of a character, such as one letter of a ligature.
             return _whole_lines(text, normalised, matches)
         new = _merged(match, normalised[match.start : match.end], text, places.own)
-        replacements.append(Replacement(start, end, new))
+        replacements.append(TextReplacement(start, end, new))
     return replacements
 
 
@@ -126,7 +126,7 @@ def _characters(line: str) -> Iterator[tuple[int, str]]:
         yield len(character), character if character.isascii() else normalise(f"{character}.")[:-1]
 
 
-def _merged(match: Match, matched: str, text: str, own: Mapping[int, int]) -> str:
+def _merged(match: EditMatch, matched: str, text: str, own: Mapping[int, int]) -> str:
     """Return what comes in the place of a match: what newText has of oldText as the file has it, the rest as it is."""
     if match.old == matched:
         normal: Mapping[int, int] = {place: place for place in range(len(matched) + 1)}
@@ -166,10 +166,10 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, st
         yield tag == "equal", "".join(old[start:end]), "".join(new[new_start:new_end])
 
 
-def _whole_lines(text: str, normalised: str, matches: Sequence[Match]) -> list[Replacement]:
+def _whole_lines(text: str, normalised: str, matches: Sequence[EditMatch]) -> list[TextReplacement]:
     """Return matches as replacements of the lines that they touch, which are rewritten from their normalised form."""
     ours, theirs = line_starts(text), line_starts(normalised)
-    replacements: list[Replacement] = []
+    replacements: list[TextReplacement] = []
     open_end = 0  # in the normalised text, of the last replacement
     for match in matches:
         first = bisect_right(theirs, match.start) - 1
@@ -181,15 +181,17 @@ def _whole_lines(text: str, normalised: str, matches: Sequence[Match]) -> list[R
         if replacements and theirs[first] < open_end:  # another match has touched this line
             previous = replacements.pop()
             kept = previous.new[: len(previous.new) - (open_end - match.start)]
-            replacements.append(Replacement(previous.start, our_end, kept + match.new + normalised[match.end : end]))
+            replacements.append(
+                TextReplacement(previous.start, our_end, kept + match.new + normalised[match.end : end])
+            )
         else:
             new = normalised[theirs[first] : match.start] + match.new + normalised[match.end : end]
-            replacements.append(Replacement(ours[first], our_end, new))
+            replacements.append(TextReplacement(ours[first], our_end, new))
         open_end = end
     return replacements
 
 
-def replaced_text(text: str, replacements: Sequence[Replacement]) -> str:
+def replaced_text(text: str, replacements: Sequence[TextReplacement]) -> str:
     """Return the text with LF line ends after the replacements."""
     pieces: list[str] = []
     position = 0
@@ -199,7 +201,7 @@ def replaced_text(text: str, replacements: Sequence[Replacement]) -> str:
     return "".join((*pieces, text[position:]))
 
 
-def replaced_source(source: str, replacements: Sequence[Replacement]) -> str:
+def replaced_source(source: str, replacements: Sequence[TextReplacement]) -> str:
     """Return the file's text after the replacements, whose positions count in `lf_text(source)`.
 
     Line breaks of a replacement take the ending of the line where it begins.

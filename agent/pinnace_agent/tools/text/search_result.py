@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pinnace_agent.core.control_text import visible_controls
-from pinnace_agent.shell.truncation import MAX_BYTES, Totals, byte_length, format_size, truncate_head
+from pinnace_agent.shell.truncation import MAX_BYTES, TextSize, byte_length, format_size, truncate_head
 from pinnace_agent.tools.base import ToolResult, number_argument, text_result
 
 NO_LINE_LIMIT: Final = 2**53 - 1
@@ -58,7 +58,7 @@ class ShownLines:
 
     def result(self, limit_notice: str | None, details: Mapping[str, object], *notices: str) -> ToolResult:
         """Return the text with the notices below it: of the limit, of the cut by size, then the others."""
-        shown = truncate_head("\n".join(self._kept), Totals(self._lines, self._bytes), max_lines=NO_LINE_LIMIT)
+        shown = truncate_head("\n".join(self._kept), TextSize(self._lines, self._bytes), max_lines=NO_LINE_LIMIT)
         shown_notices = [limit_notice] if limit_notice else []
         record = dict(details)
         if shown.is_truncated:

@@ -7,7 +7,7 @@ import codecs
 from collections.abc import Callable
 from typing import BinaryIO, Final, NamedTuple
 
-from pinnace_agent.shell.truncation import MAX_BYTES, Totals, Truncation, byte_length, truncate_head
+from pinnace_agent.shell.truncation import MAX_BYTES, TextSize, Truncation, byte_length, truncate_head
 
 CHUNK_BYTES: Final = 256 * 1024
 """Large enough that counting lines costs no more than reading, small enough to react to a cancellation at once."""
@@ -104,7 +104,7 @@ class _Selection:
     def window(self, total_lines: int) -> TextWindow:
         self._add(self._decoder.decode(b"", final=True))
         lines = self._newlines + (1 if self._bytes and not self._ends_with_newline else 0)
-        shown = truncate_head("".join(self._kept), Totals(lines, self._bytes))
+        shown = truncate_head("".join(self._kept), TextSize(lines, self._bytes))
         return TextWindow(shown, total_lines, self._first_line_bytes)
 
     def _add(self, text: str) -> None:

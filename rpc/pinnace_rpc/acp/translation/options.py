@@ -68,7 +68,7 @@ class Adoption(NamedTuple):
     """Whether the approval of tools is one of them, since the agent asks more than the editor wants."""
 
 
-class Settings(NamedTuple):
+class ReportedSettings(NamedTuple):
     """What the agent has reported."""
 
     state: Json

@@ -11,24 +11,24 @@ from typing import Final, cast
 
 from pinnace_rpc.attach.asking import NoAnswer, answers
 from pinnace_rpc.attach.finding import NoHost
-from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, parse
+from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, parse
 from pinnace_rpc.cli.shown.tables import JSON, age, echo_json, lay_out
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.host.protocol import AgentAction, AgentActionName, ListAgents
 
 _NAME: Final = [Argument("agent", "NAME")]
-_ACTIONS: Final[Mapping[AgentActionName, Command]] = {
-    "stop": Command(
+_ACTIONS: Final[Mapping[AgentActionName, Subcommand]] = {
+    "stop": Subcommand(
         "pinnace agents stop", "End the process of an agent. The next attach starts it again.", arguments=_NAME
     ),
-    "restart": Command(
+    "restart": Subcommand(
         "pinnace agents restart", "Restart the process of an agent, also after it has failed.", arguments=_NAME
     ),
-    "remove": Command(
+    "remove": Subcommand(
         "pinnace agents remove", "End an agent and delete its journal. Its session file stays.", arguments=_NAME
     ),
 }
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace agents",
     "List the agents of the host.",
     [

@@ -27,7 +27,7 @@ from pinnace_agent.files.json_file import Edited
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_agent.redaction.policy import Secret
-from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
+from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.shown.tables import JSON
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.server.stdio import die_by
@@ -168,7 +168,7 @@ def _status(provider: str | None, as_json: bool) -> int:
 
 
 _PROVIDER: Final = Argument("provider", "PROVIDER")
-_LOGIN: Final = Command(
+_LOGIN: Final = Subcommand(
     "pinnace auth login",
     "Store a key of a provider, from stdin or typed without echo. With -e, log in with an extension instead.",
     [
@@ -185,19 +185,19 @@ _LOGIN: Final = Command(
     ],
     [Argument("provider", "PROVIDER", is_required=False)],  # its absence has an answer of its own
 )
-_LOGOUT: Final = Command(
+_LOGOUT: Final = Subcommand(
     "pinnace auth logout",
     "Remove the stored key or login of a provider.",
     [Option(("--force",), "force", "Also remove a login.")],
     [_PROVIDER],
 )
-_STATUS: Final = Command(
+_STATUS: Final = Subcommand(
     "pinnace auth status",
     "Show where each provider's key comes from. With a provider: exit code 1 if it has none.",
     [JSON],
     [Argument("provider", "[PROVIDER]", is_required=False)],
 )
-_GROUP: Final = Command(
+_GROUP: Final = Subcommand(
     "pinnace auth", "Manage the keys of model providers in auth.json.", subcommands=[_LOGIN, _LOGOUT, _STATUS]
 )
 

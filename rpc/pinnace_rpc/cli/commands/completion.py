@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pinnace_rpc.cli.parser import Argument, Command, Option, Scanner, parse
+from pinnace_rpc.cli.parser import Argument, Option, Scanner, Subcommand, parse
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.cli.table import OPTIONS, SUBCOMMANDS, attach_command
 
@@ -115,7 +115,7 @@ complete --no-files --command pinnace --arguments "(_pinnace_completion)";
 """
 _SCRIPTS: Final[Mapping[str, str]] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 SHELLS: Final = tuple(_SCRIPTS)
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace completion",
     "Print the completion script for SHELL, for its start-up file.",
     arguments=[Argument("shell", f"{{{'|'.join(SHELLS)}}}", choices=SHELLS)],

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
 
-from pinnace_rpc.cli.parser import Command, parse
+from pinnace_rpc.cli.parser import Subcommand, parse
 from pinnace_rpc.cli.streams import echo
 
 # The edge of JSON: what another process wrote.
@@ -21,7 +21,7 @@ STEER: Final = "One more thing: answer in a single sentence."
 FLAGS: Final = ("--mode", "rpc", "--no-session", "--provider", "offline", "--protocol", "1.5")
 # -P: modules in the current folder must not be imported.
 AGENT: Final = (sys.executable, "-P", "-m", "pinnace_rpc", *FLAGS)
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace demo",
     "Show a short conversation with the offline model: a prompt, a tool call, a steering message. Needs no key and no "
     "network.",

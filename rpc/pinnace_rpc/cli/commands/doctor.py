@@ -32,7 +32,7 @@ from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.folders import choose_folder
 from pinnace_agent.telemetry.variables import wanted as wanted_telemetry
 from pinnace_rpc.cli.extension_preview import Preview, add_providers, preview
-from pinnace_rpc.cli.parser import Command, Option, parse
+from pinnace_rpc.cli.parser import Option, Subcommand, parse
 from pinnace_rpc.cli.shown.tables import JSON
 from pinnace_rpc.cli.shown.version import shown_version
 from pinnace_rpc.cli.streams import echo
@@ -43,7 +43,7 @@ State = Literal["ok", "absent", "note", "problem"]
 VERSION: Final = 1
 """Of the JSON form."""
 
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace doctor",
     "Check what a start would use: files, keys, extras, the sandbox, extensions and MCP servers. Says what is wrong "
     "and what to do. Exit code 1 if something is wrong.",

@@ -6,10 +6,10 @@ Exit codes: 0 printed, 2 unknown name. Starts no agent. Must not be loaded by th
 from collections.abc import Sequence
 from typing import Final
 
-from pinnace_rpc.cli.parser import Argument, Command, UsageError, parse
+from pinnace_rpc.cli.parser import Argument, Subcommand, UsageError, parse
 from pinnace_rpc.cli.streams import echo
 
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace explain",
     "Explain a name of the specification: a rule (R-QUE-07, C-9), an invariant (I-QUE-2), a deviation "
     "(D-02), a transition or a state of the statechart (run/idle/prompt, run/idle).",

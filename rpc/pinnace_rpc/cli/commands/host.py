@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pinnace_agent.files.paths import agent_dir
-from pinnace_rpc.cli.parser import Command, CommandError, Option, parse
+from pinnace_rpc.cli.parser import CommandError, Option, Subcommand, parse
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.cli.shown.tables import JSON
 from pinnace_rpc.cli.streams import echo
@@ -21,7 +21,7 @@ from pinnace_rpc.host.protocol import (
     Answer,
     AskStatus,
     FrameDecoder,
-    ProtocolError,
+    HostProtocolError,
     StopHost,
     encode_request,
     parse_host_control,
@@ -35,9 +35,9 @@ _LEAST_JOURNAL_BYTES: Final = 4 * 2**20
 """Room for several of the longest lines that a host holds in memory."""
 ON_CRASH: Final = ("pause", "continue")
 
-STATUS: Final = Command("pinnace host status", "Print what the running host is and does, as JSON.", [JSON])
-STOP: Final = Command("pinnace host stop", "End the running host and its agents in order.")
-COMMAND: Final = Command(
+STATUS: Final = Subcommand("pinnace host status", "Print what the running host is and does, as JSON.", [JSON])
+STOP: Final = Subcommand("pinnace host stop", "End the running host and its agents in order.")
+COMMAND: Final = Subcommand(
     "pinnace host",
     "Keep agents running between clients, in the foreground; `pinnace attach` starts one by itself.",
     [
@@ -124,9 +124,9 @@ def _run(words: Sequence[str]) -> int:
 
     import trio
 
-    from pinnace_rpc.host.server import Host, Settings
+    from pinnace_rpc.host.server import Host, HostSettings
 
-    settings = Settings(str(agent_dir(os.environ)), os.path.abspath(path), program_version(), **limits)
+    settings = HostSettings(str(agent_dir(os.environ)), os.path.abspath(path), program_version(), **limits)
     os.umask(0o077)
     try:
         trio.run(Host(settings).run)
@@ -153,7 +153,7 @@ def _ask(request: AskStatus | StopHost, *, waits: bool = False) -> Mapping[str, 
                 pass
         while waits and (left := locations.running_host(folder)) is not None and left.pid == holder.pid:
             locations.pause()
-    except (locations.LocationError, ProtocolError) as error:
+    except (locations.LocationError, HostProtocolError) as error:
         raise CommandError(str(error)) from None
     except OSError as error:
         raise CommandError(f"the host can't be reached: {error.strerror or error}") from None
@@ -168,4 +168,4 @@ def _receive(connection: socket.socket) -> Mapping[str, object]:
             if isinstance(answer, Answer):
                 return answer.record
             raise CommandError(getattr(answer, "error", None) or "the host has refused")
-    raise ProtocolError("the host has closed the connection without an answer")
+    raise HostProtocolError("the host has closed the connection without an answer")

@@ -26,7 +26,7 @@ from pinnace_agent.mcp.definitions import first_line, tool_names
 from pinnace_agent.mcp.entries import InvalidEntry, Scope, read_entry
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.shell.environment import shell_environment
-from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse, refuse_subcommand
+from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.cli.shown.tables import JSON, echo_json
 from pinnace_rpc.cli.streams import echo
@@ -39,19 +39,19 @@ if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.mcp.entries import ServerEntry
     from pinnace_agent.mcp.launching import Environment
     from pinnace_agent.mcp.ports import Link
-    from pinnace_agent.mcp.prompts import Prompt
+    from pinnace_agent.mcp.prompts import ServerPrompt
     from pinnace_agent.mcp.server import Server
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOCAL: Final = Option(("--local", "-l"), "is_local", "Use .pi/mcp.json of this folder instead of the user's file.")
-_LIST: Final = Command("pinnace mcp list", "Connect the enabled servers, and show their state and tools.", [JSON])
-_TEST: Final = Command(
+_LIST: Final = Subcommand("pinnace mcp list", "Connect the enabled servers, and show their state and tools.", [JSON])
+_TEST: Final = Subcommand(
     "pinnace mcp test",
     "Connect one server and show its tools. Also shows the time it took, and what can't be used.",
     [JSON, Option(("--call",), "call", "Call a tool, with the ARGUMENTS.", "TOOL")],
     [Argument("name", "NAME"), Argument("arguments", "[ARGUMENTS]", is_required=False)],
 )
-_ADD: Final = Command(
+_ADD: Final = Subcommand(
     "pinnace mcp add",
     "Add or replace a server: a program after --, or --url.",
     [
@@ -76,8 +76,8 @@ _ADD: Final = Command(
     ],
     [Argument("name", "NAME"), Argument("command", "[-- COMMAND [ARG ...]]", is_required=False, repeats=True)],
 )
-_REMOVE: Final = Command("pinnace mcp remove", "Remove a server.", [_LOCAL], [Argument("name", "NAME")])
-_LOGIN: Final = Command(
+_REMOVE: Final = Subcommand("pinnace mcp remove", "Remove a server.", [_LOCAL], [Argument("name", "NAME")])
+_LOGIN: Final = Subcommand(
     "pinnace mcp login",
     "Sign in to a server over HTTP. Prints the address to open; the address of the redirect may be pasted.",
     [
@@ -86,13 +86,13 @@ _LOGIN: Final = Command(
     ],
     [Argument("name", "NAME")],
 )
-_LOGOUT: Final = Command(
+_LOGOUT: Final = Subcommand(
     "pinnace mcp logout",
     "Remove the stored tokens of a sign-in.",
     [Option(("--local", "-l"), "is_local", "The server must be one of .pi/mcp.json of this folder.")],
     [Argument("name", "NAME")],
 )
-_GROUP: Final = Command(
+_GROUP: Final = Subcommand(
     "pinnace mcp", "Manage MCP servers.", subcommands=[_LIST, _TEST, _ADD, _REMOVE, _LOGIN, _LOGOUT]
 )
 
@@ -435,7 +435,7 @@ class _Tried:
 
     def __init__(self, server: "Server") -> None:
         self.server = server
-        self.prompts: Mapping[str, Prompt] = {}
+        self.prompts: Mapping[str, ServerPrompt] = {}
         """By what it calls them."""
         self.connecting_s = 0.0
         """From its start until its tools were listed, or it was given up."""

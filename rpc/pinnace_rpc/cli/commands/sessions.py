@@ -15,12 +15,12 @@ from pinnace_agent.config.configuration import load_configuration
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.session.folders import choose_folder, sessions_root
 from pinnace_agent.session.listing import NO_MESSAGES, SessionInfo, list_all_sessions, list_sessions
-from pinnace_rpc.cli.parser import Command, Option, parse
+from pinnace_rpc.cli.parser import Option, Subcommand, parse
 from pinnace_rpc.cli.shown.tables import JSON, age, in_one_line, lay_out
 from pinnace_rpc.cli.streams import echo
 from pinnace_spec.wire.json_text import encode_record
 
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace sessions",
     "List the sessions of this folder, newest first: a table, or JSON lines where stdout is not a terminal.",
     [

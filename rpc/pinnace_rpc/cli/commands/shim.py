@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, parse
+from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, parse
 from pinnace_rpc.cli.streams import echo
 
 # In every shim, so that a later run recognises it.
@@ -56,7 +56,7 @@ Promise.all(modules).then(([children, tty, os]) => {{
 """
 
 
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace shim",
     "Write `pi` and `cli.js` into DIR: both start pinnace.",
     [Option(("--force",), "is_forced", "Replace files that are not shims.")],

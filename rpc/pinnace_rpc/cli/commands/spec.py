@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from pinnace_rpc.cli.parser import Argument, Command, CommandError, Option, UsageError, parse
+from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
 from pinnace_rpc.cli.streams import echo
 
 PUBLISHED: Final = {
@@ -28,7 +28,7 @@ PUBLISHED: Final = {
 """The published files by name, with a description."""
 
 
-COMMAND: Final = Command(
+COMMAND: Final = Subcommand(
     "pinnace spec",
     "Print a file of the specification; without a name, list all names. NAME is one of: "
     f"{', '.join(f'{name} ({text})' for name, (_, text) in PUBLISHED.items())}.",

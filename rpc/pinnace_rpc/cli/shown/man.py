@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace_rpc.cli.help import NOTES, SUMMARY
-from pinnace_rpc.cli.parser import Command, Option
+from pinnace_rpc.cli.parser import Option, Subcommand
 from pinnace_rpc.cli.table import GROUPS, SUBCOMMANDS, attach_command
 
 PAGE: Final = Path("docs") / "man" / "pinnace.1"
@@ -55,7 +55,7 @@ def _lines() -> Iterator[str]:
     yield from (".SH SEE ALSO", _escaped("The documentation in the folder docs of the sources."))
 
 
-def _commands(name: str) -> Iterator[Command]:
+def _commands(name: str) -> Iterator[Subcommand]:
     """Yield a subcommand and those below it."""
     if name == "attach":
         yield attach_command()
@@ -64,7 +64,7 @@ def _commands(name: str) -> Iterator[Command]:
         return  # a mode
     place = "pinnace_rpc.batch.command" if name == "batch" else f"pinnace_rpc.cli.commands.{_MODULES.get(name, name)}"
     module = import_module(place)
-    found = [value for value in vars(module).values() if isinstance(value, Command)]
+    found = [value for value in vars(module).values() if isinstance(value, Subcommand)]
     for command in found:
         if command.name == f"pinnace {name}":
             yield command

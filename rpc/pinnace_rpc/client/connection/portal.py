@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 INTERRUPTION_S: Final = 5.0
 
 
-class Call(Generic[Result]):
+class PortalCall(Generic[Result]):
     """One call: its outcome, and a way to cancel it: `cancel`, through the portal's `post`."""
 
     def __init__(self, work: Callable[[], Awaitable[Result]], on_done: Callable[[], object]) -> None:
@@ -135,13 +135,13 @@ class Portal(Generic[Context]):
         if interruption is not None:
             raise interruption
 
-    def begin(self, work: Callable[[], Awaitable[Result]], on_done: Callable[[], object]) -> Call[Result]:
+    def begin(self, work: Callable[[], Awaitable[Result]], on_done: Callable[[], object]) -> PortalCall[Result]:
         """Begin async work in the thread. Never waits; calls of one thread are begun in order.
 
         Raises:
             ClientClosed: The context is not open.
         """
-        call = Call(work, on_done)
+        call = PortalCall(work, on_done)
         if not self.post(lambda: self._begin(call)):
             raise ClientClosed
         return call
@@ -175,7 +175,7 @@ class Portal(Generic[Context]):
             self._closings.discard(closing)
             closing.set()
 
-        call = Call(work, finish)
+        call = PortalCall(work, finish)
 
         def begin() -> None:
             self._begin(call)
@@ -194,7 +194,7 @@ class Portal(Generic[Context]):
             return False
         return True
 
-    def _begin(self, call: Call[Result]) -> None:
+    def _begin(self, call: PortalCall[Result]) -> None:
         if self._nursery is None:
             call.drop()
         else:

@@ -48,7 +48,7 @@ _FIRST_FREE: Final = 3
 _START_ERROR: Final = 1
 
 
-class Order(NamedTuple):
+class ForkOrder(NamedTuple):
     """What a forked child is to become: descriptors of stdin, stdout, stderr, and of a socket with the rest."""
 
     stdio: tuple[int, int, int]
@@ -103,7 +103,7 @@ class Zygote:
         self._children: dict[int, tuple[int, int]] = {}  # the number and id of each, by pidfd
         self._poll = select.poll()
 
-    def serve(self) -> Order | None:
+    def serve(self) -> ForkOrder | None:
         """Fork on request and report exits; None: the host has closed its end. Returns in each child, too."""
         self._poll.register(self._connection, select.POLLIN)
         self._send({"ready": VERSION})
@@ -118,7 +118,7 @@ class Zygote:
                 if (order := self._fork(message["fork"], descriptors)) is not None:
                     return order
 
-    def _fork(self, number: int, descriptors: list[int]) -> Order | None:
+    def _fork(self, number: int, descriptors: list[int]) -> ForkOrder | None:
         """Fork a child; returns what it has to become in the child, and None in the zygote."""
         try:
             if (reason := self._obstacle()) is not None:
@@ -130,7 +130,7 @@ class Zygote:
                 # Closed with all others. No object must close a number that has another meaning by then.
                 self._connection.detach()
                 descriptors.clear()
-                return Order((stdin, stdout, stderr), start)
+                return ForkOrder((stdin, stdout, stderr), start)
             handle = os.pidfd_open(pid)
             self._children[handle] = number, pid
             self._poll.register(handle, select.POLLIN)
@@ -193,7 +193,7 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def become_agent(order: Order, added: Mapping[str, str]) -> list[str]:
+def become_agent(order: ForkOrder, added: Mapping[str, str]) -> list[str]:
     """Turn a forked child into what a new interpreter would be, and return the agent's command line.
 
     Args:
