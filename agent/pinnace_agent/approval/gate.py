@@ -35,7 +35,7 @@ from pinnace_spec.records.messages import ApprovalMode
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # the modules are loaded with the first question
-    from pinnace_agent.approval.question import Examined
+    from pinnace_agent.approval.question import ExaminedCall
     from pinnace_agent.core.ports.confinement import SandboxReport
     from pinnace_agent.core.ports.emitter import Emitter
     from pinnace_agent.core.ports.extensions import Dialogs, Extensions
@@ -235,7 +235,7 @@ class ToolApproval:
             self.forget()
         return self._allowed
 
-    async def _examined(self, tool: Tool, given: Mapping[str, object], context: ToolContext) -> "Examined":
+    async def _examined(self, tool: Tool, given: Mapping[str, object], context: ToolContext) -> "ExaminedCall":
         from pinnace_agent.approval.question import examine
 
         try:
@@ -261,7 +261,7 @@ class ToolApproval:
         extensions = self._agent.extensions
         return protected_places(self._env, () if extensions is None else extensions.files)
 
-    async def _answer(self, call: "Examined", call_id: str, *, is_outside: bool) -> str:
+    async def _answer(self, call: "ExaminedCall", call_id: str, *, is_outside: bool) -> str:
         """Return the option that allows the call, or the reason why it is refused."""
         from pinnace_agent.approval.question import TooLongError, outside_question, question
 

@@ -55,7 +55,7 @@ class TooLongError(Exception):
     """A call can't be shown in full; the text says why and what to do."""
 
 
-class Examined(NamedTuple):
+class ExaminedCall(NamedTuple):
     """A call as it would run now. Two are equal if both would do the same."""
 
     tool: str
@@ -74,7 +74,7 @@ class Examined(NamedTuple):
 
 async def examine(
     tool: str, arguments: Mapping[str, object], cwd: str, places: Callable[[], Places], *, is_builtin: bool
-) -> Examined:
+) -> ExaminedCall:
     """Resolve the paths of a call.
 
     Args:
@@ -91,7 +91,7 @@ async def examine(
     written = repr(arguments)
     if is_builtin and tool == "bash":
         folder = await real_path(cwd)
-        return Examined(tool, arguments, written, None, None, (f"in {visible_line(folder)}",), folder)
+        return ExaminedCall(tool, arguments, written, None, None, (f"in {visible_line(folder)}",), folder)
     known = places()
     if is_builtin and tool in ("write", "edit"):
         given = arguments.get("path")
@@ -101,12 +101,12 @@ async def examine(
         path = await LOCAL_WRITE.real_path(await existing_path(given, cwd, LOCAL_WRITE.exists))
         notes = () if path in (os.path.join(cwd, given), given) else (f"named {visible_line(given)}",)
         reason = await trio.to_thread.run_sync(_reason, path, cwd, known)
-        return Examined(tool, arguments, written, path, reason, notes, path)
+        return ExaminedCall(tool, arguments, written, path, reason, notes, path)
     paths = await trio.to_thread.run_sync(_paths, arguments, cwd, known)
-    return Examined(tool, arguments, written, None, paths.reason, paths.notes)
+    return ExaminedCall(tool, arguments, written, None, paths.reason, paths.notes)
 
 
-def question(call: Examined) -> str:
+def question(call: ExaminedCall) -> str:
     """Return the question about a call.
 
     Raises:
@@ -115,7 +115,7 @@ def question(call: Examined) -> str:
     return f"{_heading(call)}\n\n{_whole(call)}"
 
 
-def outside_question(call: Examined) -> str:
+def outside_question(call: ExaminedCall) -> str:
     """Return the question whether a command runs outside the sandbox.
 
     Raises:
@@ -124,12 +124,12 @@ def outside_question(call: Examined) -> str:
     return f"{_heading(call)}\n(outside the sandbox)\n\n{_whole(call)}"
 
 
-def _heading(call: Examined) -> str:
+def _heading(call: ExaminedCall) -> str:
     """Return the first line, by which clients recognise a permission and its tool."""
     return f"Allow tool: {visible_line(call.tool)}"
 
 
-def _whole(call: Examined) -> str:
+def _whole(call: ExaminedCall) -> str:
     lines: list[str] = []
     arguments = dict(call.arguments)
     _check_size(arguments)

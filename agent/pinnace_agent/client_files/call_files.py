@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.client_files.requests import ClientRequests, Refused, Unanswered, Unavailable
+from pinnace_agent.client_files.requests import ClientRefused, ClientRequests, Unanswered, Unavailable
 from pinnace_agent.files.protected import is_inside
 from pinnace_agent.tools.base import ApprovalOutdated, ToolError
 from pinnace_agent.tools.images.header import SNIFF_BYTES, image_type
@@ -25,7 +25,7 @@ MAX_SERVED_BYTES: Final = 8 * 1024 * 1024
 
 
 class CallFiles:
-    """The files of one call."""
+    """The files that one call of a tool reads and writes through the client, where that serves them."""
 
     def __init__(self, requests: ClientRequests, folders: Sequence[str], call_id: str) -> None:
         """Decide nothing yet.
@@ -45,7 +45,7 @@ class CallFiles:
             return None
         try:
             return (await self._requests.read(path, self._call_id)).encode("utf-8")
-        except (Refused, Unanswered, UnicodeEncodeError):  # a lone surrogate is no text of a file
+        except (ClientRefused, Unanswered, UnicodeEncodeError):  # a lone surrogate is no text of a file
             return None
 
     async def begin_edit(self, path: str) -> bytes | None:
@@ -77,7 +77,7 @@ class CallFiles:
             await self._requests.write(path, data.decode("utf-8"), self._call_id)
         except (Unavailable, UnicodeDecodeError):
             return False
-        except Refused as error:
+        except ClientRefused as error:
             raise ToolError(f"{path} was not written: {error}") from error
         except Unanswered as error:
             text = f"It is unknown whether {path} was written: {error}. Read it before you change it again."

@@ -25,11 +25,11 @@ ABORTED_WRITE_S: Final = 0.5
 _MAX_ERROR_CHARS: Final = 1000
 
 
-class Refused(Exception):
+class ClientRefused(Exception):
     """The client has not done it. The text is its reason."""
 
 
-class Unavailable(Refused):
+class Unavailable(ClientRefused):
     """The request was not sent, or the client can't do this at all: nothing has happened."""
 
 
@@ -100,13 +100,13 @@ class ClientRequests:
             call_id: The call of a tool that asks.
 
         Raises:
-            Refused: It was refused, or not sent.
+            ClientRefused: It was refused, or not sent.
             Unanswered: It was not answered in time.
         """
         response = await self._ask("read_text_file", {"toolCallId": call_id, "path": path}, READ_S)
         content = response.get("content")
         if not isinstance(content, str):
-            raise Refused("the answer has no content")
+            raise ClientRefused("the answer has no content")
         return content
 
     async def write(self, path: str, content: str, call_id: str) -> None:
@@ -119,7 +119,7 @@ class ClientRequests:
 
         Raises:
             Unavailable: Nothing was sent, or the client can't write at all.
-            Refused: The client has refused.
+            ClientRefused: The client has refused.
             Unanswered: Whether it was written is unknown.
         """
         fields = {"toolCallId": call_id, "path": path, "content": content}
@@ -143,7 +143,7 @@ class ClientRequests:
         with trio.move_on_at(deadline) as sending:
             await self._emitter.room()
         if sending.cancelled_caught:
-            raise Refused("the client reads no requests")
+            raise ClientRefused("the client reads no requests")
         if not self.offers(method):
             raise Unavailable("the client does not serve files any more")
         request = self._open[identity] = _Request()
@@ -169,7 +169,7 @@ class ClientRequests:
         if response.get("errorCode") == "unsupported":
             self._offered -= {method}
             raise Unavailable(text)
-        raise Refused(text)
+        raise ClientRefused(text)
 
     def _give_up(self) -> None:
         requests, self._open = self._open, {}

@@ -30,7 +30,7 @@ _LABEL: Final = re.compile(r"\[([A-Za-z ]{1,40})(?:, continued)?\]: ")
 _BREAK_SHARE: Final = 8
 
 
-class Room(NamedTuple):
+class WindowRoom(NamedTuple):
     """What a window leaves for a request and for its answer."""
 
     total: int | None
@@ -51,15 +51,15 @@ class Room(NamedTuple):
             return self.most_answer
         return max(self.least_answer, min(self.most_answer, self.total - request_tokens))
 
-    def halved(self, request_tokens: int, wording_tokens: int) -> "Room":
+    def halved(self, request_tokens: int, wording_tokens: int) -> "WindowRoom":
         """Return the room of a window that has refused a request: for half of its conversation, beside the wording."""
         conversation = (request_tokens - wording_tokens) // 2
         # The next request has this one's answer beside its conversation.
         least = max(1, min(self.least_answer, conversation // (_MAX_ANSWER_SHARE - 1)))
-        return Room(wording_tokens + conversation + least, least, self.most_answer)
+        return WindowRoom(wording_tokens + conversation + least, least, self.most_answer)
 
 
-def room_for(model: Model, wanted: int) -> Room:
+def room_for(model: Model, wanted: int) -> WindowRoom:
     """Divide a model's window between a request for a summary and its answer.
 
     Args:
@@ -73,7 +73,7 @@ def room_for(model: Model, wanted: int) -> Room:
         limits.append((window - _WORDING_TOKENS) // _MAX_ANSWER_SHARE)
     least = max(1, min([wanted, *limits]))
     most = max(1, min([max(wanted, GOOD_ROOM_TOKENS), *limits])) if model["reasoning"] else least
-    return Room(window - window // _MARGIN_SHARE if window > 0 else None, least, most)
+    return WindowRoom(window - window // _MARGIN_SHARE if window > 0 else None, least, most)
 
 
 def size(text: str) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.runs import RunObserver
 
 
-class Deferred(NamedTuple):
+class DeferredMessage(NamedTuple):
     """A message about which the run's job has yet to ask."""
 
     message: Message
@@ -45,7 +45,7 @@ class RunRecorder:
         self._session = session
         self._emitter = emitter
         self._observer = observer
-        self._deferred: deque[Deferred] = deque()
+        self._deferred: deque[DeferredMessage] = deque()
         self._has_deferred_begun = False
         self._messages: list[Message] = []  # for agent_end
         self._results: dict[int, ToolResultMessage] = {}  # of this turn, by the call's place
@@ -125,7 +125,7 @@ class RunRecorder:
     def _defer(self, message: Message, names: Mapping[str, str], *, is_appended: bool) -> bool:
         if self._observer is None or not (self._deferred or self._observer.defers_messages):
             return False
-        self._deferred.append(Deferred(message, names, is_appended))
+        self._deferred.append(DeferredMessage(message, names, is_appended))
         return True
 
     def begin_deferred(self) -> Message | None:

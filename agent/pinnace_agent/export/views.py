@@ -6,7 +6,7 @@ Kind = Literal["user", "assistant", "tool", "shell", "note", "set", "other"]
 
 
 class EntryView(NamedTuple):
-    """One entry."""
+    """An entry of a session as the page shows it: its kind, its heading and its body."""
 
     kind: Kind
     title: str

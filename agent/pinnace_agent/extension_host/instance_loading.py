@@ -17,7 +17,7 @@ from pinnace_agent.extensions.api.user_interface import RpcUserInterface, UserIn
 from pinnace_agent.extensions.handlers.trust_question import ask_for_trust
 from pinnace_agent.extensions.loading.discovery import ExtensionSources, discover
 from pinnace_agent.extensions.loading.folders import LoadFailure
-from pinnace_agent.extensions.loading.loading import Loaded, Loader, LoadReport
+from pinnace_agent.extensions.loading.loading import LoadedExtension, Loader, LoadReport
 from pinnace_agent.extensions.loading.precedence import conflicts, keep_needed
 from pinnace_agent.extensions.registration.flags import MatchedFlags, flags_of, match_flags
 from pinnace_agent.extensions.registration.registrations import ErrorSink, Generation
@@ -35,9 +35,9 @@ class LoadedInstance:
     """The extensions of a session instance, before they begin."""
 
     loader: Loader
-    all: Sequence[Loaded]
+    all: Sequence[LoadedExtension]
     """Also those that give way to others."""
-    kept: Sequence[Loaded]
+    kept: Sequence[LoadedExtension]
     failures: Sequence[LoadFailure]
     flag_errors: Sequence[str]
     given_back: Sequence[int]

@@ -13,7 +13,7 @@ class InstanceHost(Protocol):
 
     @property
     def agent(self) -> ExtensibleAgent:
-        """The agent."""
+        """The agent that runs the current session."""
         ...
 
     @property

@@ -55,7 +55,7 @@ class Writer:
         return str(self._session.keep_custom(given_name("custom_type", custom_type), kept)["id"])
 
     def set_name(self, name: str | None) -> None:
-        """Name it."""
+        """Give the session a name; None removes it."""
         self._session.name = None if name is None else clean_name(given_name("name", name))
 
     def _leaf_id(self) -> str:

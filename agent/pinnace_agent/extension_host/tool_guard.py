@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pinnace_agent.extensions.loading.folders import LoadFailure
-from pinnace_agent.extensions.loading.loading import Loaded
+from pinnace_agent.extensions.loading.loading import LoadedExtension
 from pinnace_agent.tools.registry import ToolRegistry
 
 NOT_LOADED: Final = "the extensions of this session, which may guard tools, are not loaded"
@@ -57,8 +57,8 @@ class ToolGuard:
     def missing(
         self,
         cwd: str,
-        loaded: Sequence[Loaded],
-        kept: Sequence[Loaded],
+        loaded: Sequence[LoadedExtension],
+        kept: Sequence[LoadedExtension],
         failures: Iterable[LoadFailure],
         *,
         keeps_going: bool,

@@ -105,7 +105,7 @@ class SessionFacts:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id of the current session."""
         return self._session.id
 
     @property

@@ -39,7 +39,7 @@ class FileForm(NamedTuple):
     """Whether others lose the right to read it if they had it."""
 
 
-class Edited(NamedTuple):
+class JsonEdit(NamedTuple):
     """What a change has done."""
 
     is_changed: bool
@@ -84,7 +84,7 @@ class LockedFile:
         text = read_text(self._target)
         return {} if text is None else _exact(text)
 
-    def edit(self, change: Callable[[JsonObject], JsonObject], form: FileForm) -> Edited | None:
+    def edit(self, change: Callable[[JsonObject], JsonObject], form: FileForm) -> JsonEdit | None:
         """Change the file as `edit_object` does; None: the lock was lost, and nothing was changed."""
         return _edit(self._target, change, form, self._locks)
 
@@ -93,7 +93,7 @@ class LockedFile:
         self._stack.close()
 
 
-def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: FileForm) -> Edited:
+def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: FileForm) -> JsonEdit:
     """Change the JSON object in a file. `change` gets it, or an empty one if there is no file, and may be asked again.
 
     When this returns, what is new is on the disk. If it raises the file is as it was; if the process
@@ -124,7 +124,7 @@ def _lock_places(path: Path, target: Path) -> list[Path]:
 
 def _edit(
     target: Path, change: Callable[[JsonObject], JsonObject], form: FileForm, locks: list[FileLock]
-) -> Edited | None:
+) -> JsonEdit | None:
     """Change the file, or return None if another has taken a lock over meanwhile."""
     text = read_text(target)
     old = _exact(text) if text is not None else {}
@@ -138,7 +138,7 @@ def _edit(
     if pretty(new) == pretty(old):
         if is_tightened:
             target.chmod(mode)
-        return Edited(is_changed=False, is_tightened=is_tightened)
+        return JsonEdit(is_changed=False, is_tightened=is_tightened)
     encoded = form.encode(new).encode()
     _remove_left_behind(target)
 
@@ -155,7 +155,7 @@ def _edit(
         write(target, [encoded], before_rename=check_locks)
     except _LockLost:
         return None
-    return Edited(is_changed=True, is_tightened=is_tightened)
+    return JsonEdit(is_changed=True, is_tightened=is_tightened)
 
 
 def _exact(text: str) -> JsonObject:

@@ -37,7 +37,7 @@ CLIENT_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 
 
 @dataclass(slots=True)
-class Configured:
+class ConfiguredServers:
     """What was found."""
 
     servers: dict[str, ServerEntry] = field(default_factory=dict[str, ServerEntry])
@@ -73,7 +73,7 @@ def project_file(cwd: Path) -> Path:
     return project_dir(cwd) / FILE_NAME
 
 
-def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: str | None = None) -> Configured:
+def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: str | None = None) -> ConfiguredServers:
     """Return the servers of a session in a folder, without those of extensions.
 
     Args:
@@ -82,7 +82,7 @@ def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: s
         is_trusted: Whether the project's file is read.
         client: The text of `CLIENT_VARIABLE`; None: the client hands none over.
     """
-    found = Configured()
+    found = ConfiguredServers()
     if client is not None:
         for entry in _entries_of_client(client, found.errors):
             found.add(entry)
@@ -99,9 +99,9 @@ def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: s
     return found
 
 
-def with_registered(found: Configured, registered: Iterable[McpServerInfo]) -> Configured:
+def with_registered(found: ConfiguredServers, registered: Iterable[McpServerInfo]) -> ConfiguredServers:
     """Return the servers of a session with those of extensions, which give way to all others."""
-    whole = Configured(dict(found.servers), list(found.errors), list(found.overridden))
+    whole = ConfiguredServers(dict(found.servers), list(found.errors), list(found.overridden))
     for each in registered:
         whole.add(read_entry(each["name"], each["config"], "extension", each["extensionPath"]))
     return whole

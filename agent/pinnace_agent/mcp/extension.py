@@ -26,7 +26,7 @@ from pinnace_agent.extensions.events.results import ToolResult
 from pinnace_agent.extensions.loading.loading import Inline
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.mcp import launching, resources
-from pinnace_agent.mcp.configuration import Configured, McpSettings, configured, user_file, with_registered
+from pinnace_agent.mcp.configuration import ConfiguredServers, McpSettings, configured, user_file, with_registered
 from pinnace_agent.mcp.content import save_output, shown_result
 from pinnace_agent.mcp.definitions import OfferedTool, first_line, tool_names
 from pinnace_agent.mcp.elicitation import Asking, Elicitation
@@ -34,7 +34,15 @@ from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.oauth.commands import SignIns, sign_in_hint
 from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link
-from pinnace_agent.mcp.ports import CallTimedOut, Hooks, Link, LinkLost, NeedsAuth, NotConnected, ServerError
+from pinnace_agent.mcp.ports import (
+    CallTimedOut,
+    LinkLost,
+    NeedsAuth,
+    NotConnected,
+    ServerError,
+    ServerHooks,
+    ServerLink,
+)
 from pinnace_agent.mcp.prompts import WrongArguments, message_of, prompts_of, read_arguments
 from pinnace_agent.mcp.reporting import StateReports, paced
 from pinnace_agent.mcp.resources import Resources, failure_text
@@ -115,7 +123,7 @@ class Servers:
         self._given = given
         self._pi = pi
         self._servers: list[Server] = []
-        self._own = self._configured = Configured()
+        self._own = self._configured = ConfiguredServers()
         """What was configured when the session began; with the servers of extensions, as they are now."""
         self._raw: Mapping[str, Mapping[str, object]] = {}
         """By name, how extensions have configured theirs."""
@@ -295,11 +303,11 @@ class Servers:
         else:
             self._warnings.add(notice)
 
-    async def _open(self, ctx: Context, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
+    async def _open(self, ctx: Context, server: Server, use: Callable[[ServerLink], Awaitable[None]]) -> None:
         if self._is_ended:
             raise LinkLost("the session has ended")
         elicitation = Elicitation(server.name)
-        hooks = Hooks(
+        hooks = ServerHooks(
             logged=partial(self._log.write, server.name),
             changed=partial(self._list_changed, server),
             roots=lambda: str(ctx.cwd),
@@ -580,7 +588,7 @@ def _ignore(_server: Server) -> None:
 
 
 class ServerLog:
-    """The log of all servers."""
+    """The file that takes the log messages of all servers."""
 
     def __init__(self, path: Path) -> None:
         """Write to a file, which is made with the first line."""

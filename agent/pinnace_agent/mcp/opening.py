@@ -14,7 +14,7 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.mcp import launching
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.oauth.credentials import Credentials
-from pinnace_agent.mcp.ports import Hooks, Link, LinkLost
+from pinnace_agent.mcp.ports import LinkLost, ServerHooks, ServerLink
 
 if TYPE_CHECKING:  # of the library
     from pinnace_agent.mcp.wire.http import Address
@@ -46,10 +46,10 @@ def load_library() -> None:
 async def open_link(
     entry: ServerEntry,
     given: launching.Environment,
-    hooks: Hooks,
+    hooks: ServerHooks,
     release: str,
     ending_s: Callable[[], float],
-    use: Callable[[Link], Awaitable[None]],
+    use: Callable[[ServerLink], Awaitable[None]],
 ) -> None:
     """Connect to a server, and let `use` have the connection; see `wire.link.hold`. The library must be loaded.
 

@@ -78,7 +78,7 @@ class OnProgress(Protocol):
         """Take it."""
 
 
-class Hooks(NamedTuple):
+class ServerHooks(NamedTuple):
     """What a server may ask of the agent, and report to it. None of the plain functions waits."""
 
     logged: Callable[[Mapping[str, object]], None]
@@ -91,7 +91,7 @@ class Hooks(NamedTuple):
     """Asks the user, with the parameters of `elicitation/create`, and returns the result; None: there is no user."""
 
 
-class Link(Protocol):
+class ServerLink(Protocol):
     """One connection to a server, after the handshake."""
 
     @property

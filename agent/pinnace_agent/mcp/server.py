@@ -26,12 +26,12 @@ from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
     Challenge,
-    Link,
     LinkLost,
     NeedsAuth,
     NotConnected,
     OnProgress,
     ServerError,
+    ServerLink,
     SessionExpired,
     Unreachable,
 )
@@ -56,7 +56,7 @@ _LIST_EVERY_S: Final = 2.0
 class OpenLink(Protocol):
     """Connects to a server; raises `LinkLost` when there is no connection, or it has ended."""
 
-    async def __call__(self, server: "Server", use: Callable[[Link], Awaitable[None]]) -> None:
+    async def __call__(self, server: "Server", use: Callable[[ServerLink], Awaitable[None]]) -> None:
         """Let `use` have the connection."""
 
 
@@ -85,7 +85,7 @@ class Server:
         """The prompts, likewise, since they were last listed."""
         self.settled = trio.Event()
         """Set when the first try to connect has ended, or if it is not enabled."""
-        self.link: Link | None = None
+        self.link: ServerLink | None = None
         self.challenge: Challenge | None = None
         """With what it has refused the last request for want of a token; None: it has not, since it was connected."""
         self._denial: NeedsAuth | None = None
@@ -108,7 +108,7 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """What the configuration calls the server."""
         return self.entry.name
 
     def offers(self, what: str) -> bool:
@@ -183,7 +183,7 @@ class Server:
             raise LinkLost(f"it has not answered within {limit_s:g} seconds")
         return was_connected
 
-    async def _use(self, link: Link) -> None:
+    async def _use(self, link: ServerLink) -> None:
         try:
             await self._list(link)
         except (ServerError, CallTimedOut) as error:
@@ -200,7 +200,7 @@ class Server:
             if await _is_outdated(link):
                 await self._renew(link)
 
-    async def _renew(self, link: Link) -> None:
+    async def _renew(self, link: ServerLink) -> None:
         """Connect anew when no request is open, or after a while."""
         with trio.move_on_after(RENEWAL_S):
             while self._open:
@@ -251,7 +251,7 @@ class Server:
         """List its tools again, soon."""
         self._relist.set()
 
-    async def _list_again(self, link: Link) -> None:
+    async def _list_again(self, link: ServerLink) -> None:
         await trio.sleep(_LIST_QUIET_S)
         self._relist = trio.Event()
         try:
@@ -261,7 +261,7 @@ class Server:
         self._report(self)
         await trio.sleep(_LIST_EVERY_S - _LIST_QUIET_S)
 
-    async def _list(self, link: Link) -> None:
+    async def _list(self, link: ServerLink) -> None:
         found: dict[str, OfferedTool] = {}
         dropped: list[str] = []
         raw = await self.pages(link, "tools/list", "tools", dropped) if "tools" in link.capabilities else []
@@ -294,7 +294,7 @@ class Server:
         """The tools and prompts that can't be used, with the reasons."""
         return [*self.dropped, *self.dropped_prompts]
 
-    async def pages(self, link: Link, method: str, key: str, problems: list[str] | None = None) -> list[object]:
+    async def pages(self, link: ServerLink, method: str, key: str, problems: list[str] | None = None) -> list[object]:
         """Return all items of a list that comes in pages; what is wrong with the list is added to `problems`.
 
         Ends where the list is longer than a list of any use: what is kept of a server is bounded.
@@ -338,7 +338,7 @@ class Server:
         """The id of the only open call, which a question belongs to then."""
         return self._calls[0] if len(self._calls) == 1 else None
 
-    async def ready(self) -> Link:
+    async def ready(self) -> ServerLink:
         """Return the connection; connect first if there is none.
 
         Raises:
@@ -402,7 +402,7 @@ class Server:
         self._report(self)
 
 
-async def _is_outdated(link: Link) -> bool:
+async def _is_outdated(link: ServerLink) -> bool:
     """Return whether the server's program sees something else than a new one would."""
     return link.is_current is not None and not await trio.to_thread.run_sync(link.is_current, abandon_on_cancel=True)
 

@@ -24,7 +24,7 @@ _MAX_GIT_FILE_BYTES: Final = 8_192
 
 
 class ContextFile(NamedTuple):
-    """One file."""
+    """A file such as AGENTS.md whose text goes into the system prompt."""
 
     path: str
     text: str

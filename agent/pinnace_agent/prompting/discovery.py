@@ -71,7 +71,7 @@ class DiscoveredResources:
     notices: list[str] = field(default_factory=list[str])
 
 
-class Discovery:
+class ResourceDiscovery:
     """One search."""
 
     def __init__(self, env: Mapping[str, str], cwd: str) -> None:

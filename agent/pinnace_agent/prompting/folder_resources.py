@@ -49,7 +49,7 @@ class ResourceChoice(NamedTuple):
 
 
 class FolderResources(NamedTuple):
-    """The resources of one folder."""
+    """What the working folder adds to prompts: system prompts, context files, templates and skills."""
 
     base: str | None = None
     appended: Sequence[str] = ()
@@ -194,9 +194,9 @@ class FolderReader:
         has_skills = choice.has_usual_skills and (usual_skills or any(each.skills for each in named))
         if not (has_templates or has_skills or choice.templates or choice.skills):
             return {}, {}
-        from pinnace_agent.prompting.discovery import Discovery
+        from pinnace_agent.prompting.discovery import ResourceDiscovery
 
-        discovery = Discovery(self._env, str(self._cwd))
+        discovery = ResourceDiscovery(self._env, str(self._cwd))
         discovery.templates(self._sources("prompts", folder, gated, named) if has_templates else (), choice.templates)
         discovery.skills(self._sources("skills", folder, gated, named) if has_skills else (), choice.skills)
         found = discovery.found

@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 class Skill(NamedTuple):
-    """One skill."""
+    """Instructions in a file, which the model reads when their description fits its task."""
 
     name: str
     description: str

@@ -17,7 +17,7 @@ _MAX_LINE_CHARS: Final = 60
 
 
 class PromptTemplate(NamedTuple):
-    """One template."""
+    """A prompt in a file, with places for arguments; `/name` expands it."""
 
     name: str
     description: str

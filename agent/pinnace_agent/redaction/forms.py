@@ -19,7 +19,7 @@ Edges = Literal["any", "value", "name"]
 """Where a key counts: anywhere; where a value can begin and end; and there, but in no path, file name or address."""
 
 
-class Form(NamedTuple):
+class KeyForm(NamedTuple):
     """One way to write one key."""
 
     text: str
@@ -30,7 +30,7 @@ class Form(NamedTuple):
     edges: Edges = "any"
 
 
-def forms_of(key: str) -> tuple[Form, ...]:
+def forms_of(key: str) -> tuple[KeyForm, ...]:
     """Return the forms of a key; none of what can't be one (`shapes`).
 
     No text holds a strong key by accident, so it counts anywhere, and so does its beginning where a text is cut. Any
@@ -41,8 +41,8 @@ def forms_of(key: str) -> tuple[Form, ...]:
     strong = is_strong(key)
     front, back = (_front(key), _back(key)) if strong else (len(key), len(key))
     edges: Edges = "any" if strong else "name" if is_of_words(key) else "value"
-    found: dict[str, Form] = {}
-    for form in (Form(key, front, back, edges), *_spelt(key, front, back), *_in_base64(key, front, back)):
+    found: dict[str, KeyForm] = {}
+    for form in (KeyForm(key, front, back, edges), *_spelt(key, front, back), *_in_base64(key, front, back)):
         found.setdefault(form.text, form)
     return tuple(found.values())
 
@@ -67,13 +67,13 @@ def _back(key: str) -> int:
     return size
 
 
-def _spelt(key: str, front: int, back: int) -> Iterator[Form]:
+def _spelt(key: str, front: int, back: int) -> Iterator[KeyForm]:
     """Yield the forms that spell one character after the other."""
     is_plain = key.isascii() and key.replace("-", "").replace("_", "").replace(".", "").replace("~", "").isalnum()
     for spell in _SPELLINGS if is_plain else _all_spellings():
         text = spell(key)
         if text != key:
-            yield Form(text, len(spell(key[:front])), len(spell(key[len(key) - back :])))
+            yield KeyForm(text, len(spell(key[:front])), len(spell(key[len(key) - back :])))
 
 
 def _encoded(key: str) -> bytes:
@@ -121,7 +121,7 @@ def _all_spellings() -> tuple[Callable[[str], str], ...]:
     )
 
 
-def _in_base64(key: str, front: int, back: int) -> Iterator[Form]:
+def _in_base64(key: str, front: int, back: int) -> Iterator[KeyForm]:
     """Yield what base64 makes of a key wherever it stands in what is encoded, in both alphabets.
 
     Characters that depend on what is beside the key are left out.
@@ -133,9 +133,9 @@ def _in_base64(key: str, front: int, back: int) -> Iterator[Form]:
         front_size = _whole_sextets(lead, lead + first)[1] - start
         back_size = end - _whole_sextets(lead + len(raw) - last, lead + len(raw))[0]
         text = b2a_base64(b"\0" * lead + raw + b"\0" * 3).decode()[start:end]
-        yield Form(text, front_size, back_size)
+        yield KeyForm(text, front_size, back_size)
         if "+" in text or "/" in text:
-            yield Form(text.replace("+", "-").replace("/", "_"), front_size, back_size)
+            yield KeyForm(text.replace("+", "-").replace("/", "_"), front_size, back_size)
 
 
 def _whole_sextets(start: int, end: int) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def _whole_sextets(start: int, end: int) -> tuple[int, int]:
     return -(-start * 8 // 6), end * 8 // 6
 
 
-def anchors_of(forms: Iterable[Form]) -> list[str]:
+def anchors_of(forms: Iterable[KeyForm]) -> list[str]:
     """Return texts of which one is in every text that holds a form, or a part of one that must not appear."""
     found: dict[str, None] = {}
     for form in forms:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pinnace_agent.redaction.policy import LEAST_CHARS
 
 if TYPE_CHECKING:  # loaded with the first key that is known, or found
-    from pinnace_agent.redaction.search import Known
+    from pinnace_agent.redaction.search import KnownKeys
 
 
 # DEVIATION D-64: known keys are in no output.
@@ -30,7 +30,7 @@ class Redactor:
     def forget(self) -> None:
         """Know no key any more."""
         self._seen: dict[str, None] = {}
-        self._known: Known | None = None
+        self._known: KnownKeys | None = None
         self._has_learnt = False
         self._learning = Lock()
         self.is_active = False
@@ -50,14 +50,14 @@ class Redactor:
                     self._seen[key] = None
                     self._has_learnt = self.is_active = True
 
-    def known(self) -> "Known":
+    def known(self) -> "KnownKeys":
         """Return what is looked for; its forms are made when something is written after a key was learnt."""
         known = self._known
         if known is None or self._has_learnt:
-            from pinnace_agent.redaction.search import Known
+            from pinnace_agent.redaction.search import KnownKeys
 
             with self._learning:
-                known = self._known = Known(self._seen)
+                known = self._known = KnownKeys(self._seen)
                 self._has_learnt, self.is_active = False, bool(known.forms)
         return known
 

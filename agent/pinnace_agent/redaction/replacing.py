@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import Final, cast
 
-from pinnace_agent.redaction.forms import Form
+from pinnace_agent.redaction.forms import KeyForm
 from pinnace_agent.redaction.policy import REDACTED
 from pinnace_agent.redaction.search import TextSearch
 
@@ -18,7 +18,7 @@ _UNIT: Final = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
 _ESCAPES: Final = {b"\\n": "\n", b"\\r": "\r", b"\\t": "\t", b"\\b": "\b", b"\\f": "\f"}
 
 Span = tuple[int, int]
-Forms = Sequence[Form]
+Forms = Sequence[KeyForm]
 
 
 # Where a text is cut: at its end, perhaps behind the dots or the notice that say so; or at its beginning.
@@ -70,7 +70,7 @@ def growing_spans(text: str, forms: Forms, *, is_start: bool) -> tuple[list[Span
     return _merged(certain), open_from
 
 
-def _is_decided(form: Form, text: str, start: int, end: int) -> bool:
+def _is_decided(form: KeyForm, text: str, start: int, end: int) -> bool:
     """Return whether what follows a text can't change that this is a key."""
     if text[start:end] == form.text:
         return form.edges == "any" or not (end == len(text) or text[end:] == ".")
@@ -124,7 +124,7 @@ def _without_coincidences(raw: bytes, forms: Forms) -> bytes:
     return b"".join((*pieces, raw[done:]))
 
 
-def _places(form: Form, text: str, *, is_start: bool = True) -> Iterator[Span]:
+def _places(form: KeyForm, text: str, *, is_start: bool = True) -> Iterator[Span]:
     """Yield where a form is in a text, and a first or last part of it where the text is cut."""
     whole = form.text
     start = text.find(front := whole[: form.front])
@@ -150,7 +150,7 @@ def _places(form: Form, text: str, *, is_start: bool = True) -> Iterator[Span]:
         start = text.find(back, start + 1)
 
 
-def _stands_alone(form: Form, text: str, start: int, end: int) -> bool:
+def _stands_alone(form: KeyForm, text: str, start: int, end: int) -> bool:
     """Return whether a key is where its form counts."""
     if form.edges == "any":
         return True

@@ -82,7 +82,7 @@ class TextSearch:
         return False
 
 
-class Known:
+class KnownKeys:
     """What a redactor looks for; replaced as a whole, so that a thread sees the old or the new one."""
 
     __slots__ = ("forms", "in_json", "in_text", "longest")

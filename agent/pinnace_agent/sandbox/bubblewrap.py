@@ -31,7 +31,7 @@ command, and go nowhere."""
 _SHELL: Final = "/bin/sh"
 
 
-class Hidden(NamedTuple):
+class HiddenFolder(NamedTuple):
     """A folder that is hidden behind an empty one that can't be changed."""
 
     path: str
@@ -39,7 +39,7 @@ class Hidden(NamedTuple):
     """Paths in it that are visible, read-only."""
 
 
-class Forbidden(NamedTuple):
+class ForbiddenFile(NamedTuple):
     """A file that no mount can keep commands from making, and that must not be there."""
 
     path: str
@@ -77,9 +77,9 @@ class Layout(NamedTuple):
     """The real path of resolv.conf, if it is below `/run`."""
     outputs: tuple[str, ...] = ()
     """Folders of long outputs, read-only; they may be missing."""
-    hidden_folders: tuple[Hidden, ...] = ()
+    hidden_folders: tuple[HiddenFolder, ...] = ()
     hidden_files: tuple[str, ...] = ()
-    agent_dir: Hidden | None = None
+    agent_dir: HiddenFolder | None = None
     pinned: tuple[str, ...] = ()
     """Folders that can't be renamed or removed, but written; each behind the one that it is in."""
     protected: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Layout(NamedTuple):
     """Protected folders that do not exist: each is an empty folder that can't be changed."""
     masked: tuple[str, ...] = ()
     """Files in whose place is an empty one: sockets of services, and protected files that do not exist."""
-    forbidden: tuple[Forbidden, ...] = ()
+    forbidden: tuple[ForbiddenFile, ...] = ()
     """Files that commands can make, and must not."""
 
 
@@ -134,7 +134,7 @@ def setup_arguments(layout: Layout) -> list[str]:
     arguments += _at("--bind" if layout.is_writable else "--ro-bind", layout.folder)
     for kind, each in placed(layout):
         if kind == "absent":
-            arguments += _hidden(Hidden(each))
+            arguments += _hidden(HiddenFolder(each))
         else:
             arguments += _at("--bind" if kind == "writable" else "--ro-bind", each)
     # Behind those, which show a folder with everything in it.
@@ -176,7 +176,7 @@ def _at(option: str, path: str) -> tuple[str, str, str]:
     return option, path, path
 
 
-def _hidden(hidden: Hidden) -> list[str]:
+def _hidden(hidden: HiddenFolder) -> list[str]:
     arguments = ["--perms", "0500", "--tmpfs", hidden.path]
     for each in hidden.shown:
         arguments += _at("--ro-bind-try", each)

@@ -20,7 +20,7 @@ Header = Mapping[str, object]
 
 
 class Frame(NamedTuple):
-    """One frame."""
+    """A message between the agent and the file process: a JSON header, and bytes."""
 
     header: Header
     data: bytes = b""
@@ -64,7 +64,7 @@ def read_frame(stream: BinaryIO) -> Frame | None:
 
 
 def call_frame(call: FileCall) -> Frame:
-    """Return the frame of a call."""
+    """Return a call of a file function as it is sent into the sandbox."""
     return Frame({**call._asdict(), "names": list(call.names), "data": None}, call.data)
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from pinnace_agent.config.sandbox_settings import SandboxMode
-from pinnace_agent.core.ports.confinement import Access, Start
+from pinnace_agent.core.ports.confinement import Access, ProgramStart
 from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.bubblewrap import Layout
 from pinnace_agent.sandbox.environment import confined_environment
@@ -113,7 +113,7 @@ class LandlockConfinement(ResolvesPolicy):
         """End the supervisor; commands that run go on."""
         self._supervisor.close()
 
-    def confine(self, start: Start, access: Access = "policy") -> "LandlockStart":
+    def confine(self, start: ProgramStart, access: Access = "policy") -> "LandlockStart":
         """Return how a program is started.
 
         Raises:

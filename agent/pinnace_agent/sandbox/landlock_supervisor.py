@@ -119,7 +119,7 @@ class Supervisor:
 
 
 class Keeper:
-    """The keeper of a command, which exits as the command does: a `Launched`."""
+    """The keeper of a command, which exits as the command does: a `LaunchedProgram`."""
 
     def __init__(self, pid: int, ends: tuple[int | None, int | None, int | None]) -> None:
         self.pid = pid

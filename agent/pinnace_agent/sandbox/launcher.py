@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Final, NamedTuple
 
-from pinnace_agent.core.ports.confinement import Access, Start
+from pinnace_agent.core.ports.confinement import Access, ProgramStart
 from pinnace_agent.sandbox.bubblewrap import Layout, command_arguments, setup_arguments
 from pinnace_agent.sandbox.environment import confined_environment
 from pinnace_agent.sandbox.gate import Gates
@@ -23,7 +23,7 @@ from pinnace_agent.sandbox.policy import SandboxPolicy
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.seccomp import Rules, filter_program
-from pinnace_agent.sandbox.verification import Expected, NotAsMeant, expected_of, verify
+from pinnace_agent.sandbox.verification import ExpectedFile, NotAsMeant, expected_of, verify
 from pinnace_agent.sandbox.witness import Witness, view_of
 
 _log = logging.getLogger("pinnace.sandbox")
@@ -116,7 +116,7 @@ class BubblewrapConfinement(ResolvesPolicy):
         rules = Rules(policy.unix_sockets, refuses_namespaces=not bubblewrap.disables_namespaces)
         self._filter = filter_program(os.uname().machine, rules)
 
-    def confine(self, start: Start, access: Access = "policy") -> "ConfinedProgram":
+    def confine(self, start: ProgramStart, access: Access = "policy") -> "ConfinedProgram":
         """Return how a program is started inside the sandbox.
 
         Raises:
@@ -145,9 +145,9 @@ class BubblewrapConfinement(ResolvesPolicy):
 
 
 class LaunchedProgram:
-    """A program that was started by `subprocess`: a `Launched`."""
+    """A program that was started by `subprocess`: a `LaunchedProgram`."""
 
-    def __init__(self, start: Start, stdin: int, stdout: int, stderr: int) -> None:
+    def __init__(self, start: ProgramStart, stdin: int, stdout: int, stderr: int) -> None:
         """Start it.
 
         Raises:
@@ -178,7 +178,7 @@ class ConfinedProgram:
         self,
         layout: Layout,
         program: bytes,
-        start: Start,
+        start: ProgramStart,
         gates: Gates,
         report: Callable[[str], None],
         witness: Witness | None,
@@ -197,7 +197,7 @@ class ConfinedProgram:
         self._started: LaunchedProgram | None = None
         self._init = -1
         self._records = b""
-        self.expected: Sequence[Expected] = expected_of(layout)
+        self.expected: Sequence[ExpectedFile] = expected_of(layout)
         """What the program has to see; where it sees anything else it does not run."""
         self._gates = gates
         self.gate = gates.take()
@@ -233,10 +233,10 @@ class ConfinedProgram:
             raise
         finally:
             os.close(filter_write)
-        self._start = Start(arguments, start.env, "/", (*self._for_child, *start.pass_fds))
+        self._start = ProgramStart(arguments, start.env, "/", (*self._for_child, *start.pass_fds))
 
     @property
-    def start(self) -> Start:
+    def start(self) -> ProgramStart:
         """What is to be started in place of the program."""
         return self._start
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pinnace_agent.core.ports.confinement import Access
 from pinnace_agent.files.places_of_keys import HISTORIES, KEPT_WHOLE, keys_at_home
 from pinnace_agent.files.protected import is_inside
-from pinnace_agent.sandbox.bubblewrap import Hidden, Layout
+from pinnace_agent.sandbox.bubblewrap import HiddenFolder, Layout
 from pinnace_agent.sandbox.policy import SandboxPolicy, folder_refusal, refused_place
 from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.repositories import Unprotectable
@@ -182,7 +182,7 @@ def _refuse_code(root: str, places: SandboxPlaces) -> None:
             )
 
 
-def _refuse_hidden_runtime(places: SandboxPlaces, hidden: Iterable[Hidden]) -> None:
+def _refuse_hidden_runtime(places: SandboxPlaces, hidden: Iterable[HiddenFolder]) -> None:
     """Refuse a sandbox in which no file tool could run."""
     for each in hidden:
         for path in places.runtime:
@@ -272,7 +272,7 @@ def _hidden(
     view: _View,
     session_file: str | None,
     own: Sequence[str],
-) -> tuple[tuple[Hidden, ...], tuple[str, ...]]:
+) -> tuple[tuple[HiddenFolder, ...], tuple[str, ...]]:
     homes = [each for each in (places.home, places.account_home) if each is not None]
     wanted = [f"{home}/{name}" for home in homes for name in SECRETS_AT_HOME]
     wanted += [*_SECRETS_OF_SYSTEM, *_host_keys(), *places.keys]
@@ -298,7 +298,7 @@ def _hidden(
         parts += [real] if _is_in_any(real, places.session_dirs) and os.path.isfile(real) else []
     shown = {each: tuple(path for path in parts if path != each and is_inside(path, each)) for each in outer}
     return (
-        tuple(Hidden(each, shown[each]) for each in outer),
+        tuple(HiddenFolder(each, shown[each]) for each in outer),
         tuple(sorted(each for each in files if not _is_in_any(each, outer) and not is_inside(each, places.agent_dir))),
     )
 
@@ -309,7 +309,7 @@ def _host_keys() -> list[str]:
     return []
 
 
-def _agent_dir(places: SandboxPlaces, session_file: str | None, readable: Sequence[str]) -> Hidden | None:
+def _agent_dir(places: SandboxPlaces, session_file: str | None, readable: Sequence[str]) -> HiddenFolder | None:
     folder = places.agent_dir
     if not os.path.isdir(folder):
         return None
@@ -319,7 +319,7 @@ def _agent_dir(places: SandboxPlaces, session_file: str | None, readable: Sequen
         real = os.path.realpath(session_file)
         if is_inside(real, f"{folder}/{_SESSIONS}") and os.path.isfile(real):
             shown.append(real)
-    return Hidden(folder, tuple(shown))
+    return HiddenFolder(folder, tuple(shown))
 
 
 def session_file_of(env: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from pinnace_agent.core.ports.confinement import Confinement, Launched, Start
+from pinnace_agent.core.ports.confinement import Confinement, LaunchedProgram, ProgramStart
 from pinnace_agent.files.protected import is_inside
 from pinnace_agent.sandbox.launcher import Bubblewrap
 from pinnace_agent.sandbox.seccomp import MACHINES
@@ -137,7 +137,7 @@ def probe(confinement: Confinement, env: Mapping[str, str], cwd: str) -> None:
         Unavailable: It did not run.
     """
     try:
-        confined = confinement.confine(Start(_PROBE, env, cwd))
+        confined = confinement.confine(ProgramStart(_PROBE, env, cwd))
     except (OSError, ValueError) as error:
         raise Unavailable(error.strerror or str(error) if isinstance(error, OSError) else str(error)) from None
     try:
@@ -188,7 +188,7 @@ async def probe_as_child(children: ChildProcesses, confinement: Confinement, cwd
         raise Unavailable(remedy(complaints.decode("utf-8", "replace").strip(), status or 0))
 
 
-def _end_of(process: Launched) -> tuple[int | None, bytes]:
+def _end_of(process: LaunchedProgram) -> tuple[int | None, bytes]:
     """Wait for the end of a probe, and kill it if it does not come; return its status, None then, and its stderr."""
     end = time.monotonic() + _PROBE_S
     status: int | None = None

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Final
 
 from pinnace_agent.files.protected import STARTUP_OF_PROJECT
-from pinnace_agent.sandbox.bubblewrap import Forbidden
+from pinnace_agent.sandbox.bubblewrap import ForbiddenFile
 from pinnace_agent.sandbox.repositories import MOST_FOLDERS, Finder, ProtectedPaths, Unprotectable, joined
 
 _KINDS: Final = {stat.S_IFDIR: "a folder", stat.S_IFREG: "a file", stat.S_IFLNK: "a link"}
@@ -92,8 +92,8 @@ class _Kept:
         self.finder = Finder(root)
         self._kinds: dict[str, int] = {}
         self._pinned: dict[str, None] = {}
-        self._forbidden: dict[Forbidden, None] = {}
-        self._usual: set[Forbidden] = set()
+        self._forbidden: dict[ForbiddenFile, None] = {}
+        self._usual: set[ForbiddenFile] = set()
         self._reported: set[str] = set()
 
     def accept(self, first: ProtectedPaths) -> None:
@@ -146,7 +146,7 @@ class _Kept:
             )
         return ProtectedPaths(tuple(pinned), tuple(protected), tuple(absent), tuple(absent_files), forbidden)
 
-    def still_forbidden(self, forbidden: Iterable[Forbidden]) -> tuple[Forbidden, ...]:
+    def still_forbidden(self, forbidden: Iterable[ForbiddenFile]) -> tuple[ForbiddenFile, ...]:
         """Return what was not there at the first look."""
         return tuple(each for each in forbidden if each not in self._usual)
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.files.protected import PROJECT_FOLDERS, STARTUP_OF_PROJECT, is_inside
 from pinnace_agent.files.regular_file import NotRegular, open_regular
-from pinnace_agent.sandbox.bubblewrap import Forbidden
+from pinnace_agent.sandbox.bubblewrap import ForbiddenFile
 
 MOST_MODULES: Final = 100
 """Of a repository with more submodules their git folders are read-only as a whole."""
@@ -54,7 +54,7 @@ class ProtectedPaths(NamedTuple):
     """Folders that do not exist and can't be made."""
     absent_files: tuple[str, ...] = ()
     """Files that do not exist and can't be made."""
-    forbidden: tuple[Forbidden, ...] = ()
+    forbidden: tuple[ForbiddenFile, ...] = ()
     """Files that no mount can keep from being made."""
 
 
@@ -124,7 +124,7 @@ class Finder:
         has_git = not _is_nothing(f"{root}/{_GIT}")
         if not has_git and is_git_folder(root):
             return joined([own, _git_folder(root)])
-        head = Forbidden(f"{root}/HEAD", "would make its folder a repository", is_around=True)
+        head = ForbiddenFile(f"{root}/HEAD", "would make its folder a repository", is_around=True)
         own = own._replace(forbidden=(head,))
         if has_git:
             submodules = (self._repository(f"{root}/{each}") for each in self._submodules())
@@ -235,7 +235,7 @@ def _of_one(git: str) -> ProtectedPaths:
     absent: list[str] = []
     absent_files: list[str] = []
     pinned: list[str] = []
-    forbidden: list[Forbidden] = []
+    forbidden: list[ForbiddenFile] = []
     has_worktree_config = b"worktreeconfig" in _read(f"{git}/config").lower()
     for name in _OF_GIT_FOLDERS:
         path = f"{git}/{name}"
@@ -249,7 +249,7 @@ def _of_one(git: str) -> ProtectedPaths:
         elif name in ("config", "config.worktree"):
             absent_files.append(path)
         elif name == _COMMON_FOLDER:
-            forbidden.append(Forbidden(path, _OTHER_CONFIGURATION))
+            forbidden.append(ForbiddenFile(path, _OTHER_CONFIGURATION))
     worktrees = joined(map(_worktree, _folders_in(f"{git}/worktrees")))
     protected += worktrees.protected
     pinned += worktrees.pinned

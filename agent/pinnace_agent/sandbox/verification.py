@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pinnace_agent.files.protected import is_inside
-from pinnace_agent.sandbox.bubblewrap import Hidden, Layout, placed
+from pinnace_agent.sandbox.bubblewrap import HiddenFolder, Layout, placed
 from pinnace_agent.sandbox.opened import Identity, LinkOnTheWay, OpenedPath, look_at
 
 _PRIVATE: Final = ("/tmp", "/var/tmp")
 
 
-class Expected(NamedTuple):
+class ExpectedFile(NamedTuple):
     """What has to be at a path inside."""
 
     path: str
@@ -34,7 +34,7 @@ class NotAsMeant(OSError):
     """A sandbox does not show what the policy says; the text says which path."""
 
 
-def expected_of(layout: Layout) -> tuple[Expected, ...]:
+def expected_of(layout: Layout) -> tuple[ExpectedFile, ...]:
     """Return what a layout must come to, with what is on the disk at this moment.
 
     Raises:
@@ -50,45 +50,45 @@ def expected_of(layout: Layout) -> tuple[Expected, ...]:
     )
 
 
-def _mounts(layout: Layout) -> Iterator[Expected]:
+def _mounts(layout: Layout) -> Iterator[ExpectedFile]:
     """Yield what each mount must come to, in the order of the arguments."""
     yield _same("/")
     private = look_at(layout.private).identity
-    yield from (Expected(each, private, is_read_only=False) for each in _PRIVATE)
+    yield from (ExpectedFile(each, private, is_read_only=False) for each in _PRIVATE)
     yield from _same_if_there(layout.outputs)
     yield from map(_same, layout.readable)
     yield _same(layout.folder, is_read_only=not layout.is_writable)
     for kind, each in placed(layout):
-        yield Expected(each) if kind == "absent" else _same(each, is_read_only=kind == "protected")
+        yield ExpectedFile(each) if kind == "absent" else _same(each, is_read_only=kind == "protected")
     for hidden in layout.hidden_folders:
         yield from _hidden(hidden)
-    yield from (Expected(each, is_file=True) for each in layout.hidden_files)
+    yield from (ExpectedFile(each, is_file=True) for each in layout.hidden_files)
     if layout.agent_dir is not None:
         yield from _hidden(layout.agent_dir)
-    yield from (Expected(each, is_file=True) for each in layout.masked)
+    yield from (ExpectedFile(each, is_file=True) for each in layout.masked)
 
 
-def _hidden(hidden: Hidden) -> Iterator[Expected]:
-    yield Expected(hidden.path)
+def _hidden(hidden: HiddenFolder) -> Iterator[ExpectedFile]:
+    yield ExpectedFile(hidden.path)
     yield from _same_if_there(hidden.shown)
 
 
-def _same(path: str, *, is_read_only: bool = True) -> Expected:
+def _same(path: str, *, is_read_only: bool = True) -> ExpectedFile:
     try:
-        return Expected(path, look_at(path).identity, is_read_only)
+        return ExpectedFile(path, look_at(path).identity, is_read_only)
     except LinkOnTheWay:
         raise
     except OSError as error:
         raise NotAsMeant(f"{path} is not there any more: {error.strerror}") from None
 
 
-def _same_if_there(paths: Iterable[str]) -> Iterator[Expected]:
+def _same_if_there(paths: Iterable[str]) -> Iterator[ExpectedFile]:
     for each in paths:
         with suppress(NotAsMeant):  # it may be missing
             yield _same(each)
 
 
-def verify(expected: Sequence[Expected], process: int) -> None:
+def verify(expected: Sequence[ExpectedFile], process: int) -> None:
     """Look at what a process sees.
 
     Args:
@@ -114,7 +114,7 @@ def verify(expected: Sequence[Expected], process: int) -> None:
         os.close(root)
 
 
-def _is_as_meant(expected: Expected, found: OpenedPath) -> bool:
+def _is_as_meant(expected: ExpectedFile, found: OpenedPath) -> bool:
     if expected.is_file:
         return found.is_null
     if found.is_read_only != expected.is_read_only:

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import trio
 
-from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinement, Launched, Start
+from pinnace_agent.core.ports.confinement import Access, ConfinedStart, Confinement, LaunchedProgram, ProgramStart
 
 # Between two looks at a process that can't be waited for, since no descriptor is left.
 _POLL_S: Final = 0.02
@@ -27,7 +27,7 @@ class LoopProcess:
     A sandbox ends with the thread that started it. `trio.Process` is started in a thread that ends when it is idle.
     """
 
-    def __init__(self, process: Launched) -> None:
+    def __init__(self, process: LaunchedProgram) -> None:
         self._process = process
         self.pid = process.pid
         self.stdin, self.stdout, self.stderr = map(_stream, process.ends)
@@ -69,7 +69,7 @@ async def confine(
     Raises:
         OSError: The sandbox can't be set up, or nothing more can be opened.
     """
-    start = Start(arguments, env, os.getcwd() if cwd is None else cwd)
+    start = ProgramStart(arguments, env, os.getcwd() if cwd is None else cwd)
     try:
         # Not cancelled: what it has opened would stay open.
         return await trio.to_thread.run_sync(confinement.confine, start, access)

@@ -23,7 +23,7 @@ class SessionFacts(Protocol):
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id of the session."""
         ...
 
     @property

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from pinnace_agent.tools.base import Tool
 
-Choose = Callable[[Mapping[str, Tool], Sequence[str]], "Chosen"]
+Choose = Callable[[Mapping[str, Tool], Sequence[str]], "ToolChoice"]
 """Takes all tools, and the names of further ones that are active by default."""
 
 
-class Chosen(NamedTuple):
+class ToolChoice(NamedTuple):
     """The choice of flags and settings among the existing tools."""
 
     active: Mapping[str, Tool]
@@ -23,9 +23,9 @@ class Chosen(NamedTuple):
     """Restrictions that name no existing tool: the process must not start with them."""
 
 
-def all_active(tools: Mapping[str, Tool], _defaults: Sequence[str]) -> Chosen:
+def all_active(tools: Mapping[str, Tool], _defaults: Sequence[str]) -> ToolChoice:
     """Choose all tools, for a process without flags and settings."""
-    return Chosen(tools)
+    return ToolChoice(tools)
 
 
 class ToolRegistry(Mapping[str, Tool]):
@@ -78,7 +78,7 @@ class ToolRegistry(Mapping[str, Tool]):
         """Return whether a tool is built in."""
         return self._builtin.get(tool.name) is tool
 
-    def unknown(self) -> Chosen:
+    def unknown(self) -> ToolChoice:
         """Return warnings and refusals about tools that the user has named and that do not exist now."""
         return self._choose(self.all, ())
 

@@ -15,7 +15,7 @@ import trio
 from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.agents import Agents, OpenedAgent
 from pinnace_rpc.acp.client_files import ClientFiles
-from pinnace_rpc.acp.core import Core, CoreEnded
+from pinnace_rpc.acp.core import CoreEnded, EditorAgent
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.session import ClientAbilities, Session, open_session
@@ -26,7 +26,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    Malformed,
+    MalformedMessage,
     Notification,
     Reply,
     Request,
@@ -44,10 +44,10 @@ _log: Final = logging.getLogger("pinnace.acp")
 PROTOCOL_VERSION: Final = 1
 _MOST_VERSION: Final = 65535
 
-Task: TypeAlias = Callable[[], Awaitable["Mapping[str, object] | Named"]]
+Task: TypeAlias = Callable[[], Awaitable["Mapping[str, object] | NamedSession"]]
 
 
-class Named(NamedTuple):
+class NamedSession(NamedTuple):
     """The result of a request after which the client knows a session."""
 
     result: Mapping[str, object]
@@ -82,7 +82,7 @@ class Connection:
         """Likewise, the MCP servers."""
         self._files: set[ClientFiles] = set()
         """Of the open sessions."""
-        self._cores: set[Core] = set()
+        self._cores: set[EditorAgent] = set()
         self._opening: dict[str, trio.Lock] = {}
         """For each stored session that is being opened."""
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
@@ -91,7 +91,7 @@ class Connection:
     def take_line(self, line: bytes | TooLong) -> None:
         """Take one line of the client."""
         match parse_message(line):
-            case Malformed(identity, error):
+            case MalformedMessage(identity, error):
                 self._outbox.refuse_line(identity, error)
             case Reply() as reply:
                 if not self._outbox.take_reply(reply):
@@ -193,7 +193,7 @@ class Connection:
 
     async def _work(self, identity: RequestId, work: Task, scope: trio.CancelScope) -> None:
         try:
-            result: Mapping[str, object] | Named | None = None
+            result: Mapping[str, object] | NamedSession | None = None
             error: RequestError | None = None
             with scope:
                 try:
@@ -213,7 +213,7 @@ class Connection:
             self._answered.unpark_all()
         if error is not None:
             self._outbox.refuse(identity, error)
-        elif isinstance(result, Named):
+        elif isinstance(result, NamedSession):
             self._outbox.respond(identity, result.result)
             result.session.announce()
         elif result is not None:
@@ -284,20 +284,22 @@ class Connection:
             raise unknown_session(session_id)
         return session
 
-    async def _new(self, abilities: ClientAbilities, params: Params) -> Named:
+    async def _new(self, abilities: ClientAbilities, params: Params) -> NamedSession:
         cwd = params.folder("cwd")
         servers, folders = _servers(params), _folders(params)
         session = await self._opened(cwd, None, folders, servers, abilities)
         if not session.has_model:
             await session.close()
             raise _no_model()
-        return Named({"sessionId": session.id, **session.described()}, session)
+        return NamedSession({"sessionId": session.id, **session.described()}, session)
 
-    async def _open_stored(self, library: Library, abilities: ClientAbilities, params: Params, *, shows: bool) -> Named:
+    async def _open_stored(
+        self, library: Library, abilities: ClientAbilities, params: Params, *, shows: bool
+    ) -> NamedSession:
         async with self._opening_alone(params.text("sessionId")):
             session = await self._stored(library, abilities, params)
         await session.join(shows=shows)
-        return Named(session.described(), session)
+        return NamedSession(session.described(), session)
 
     @asynccontextmanager
     async def _opening_alone(self, session_id: str) -> AsyncGenerator[None, None]:
@@ -361,13 +363,13 @@ class Connection:
             await session.use_servers(servers)
         return session
 
-    def _attended(self, agent: OpenedAgent) -> Core:
-        core = Core(agent.pipes, self._outbox.room, agent.leave)
+    def _attended(self, agent: OpenedAgent) -> EditorAgent:
+        core = EditorAgent(agent.pipes, self._outbox.room, agent.leave)
         self._cores.add(core)
         self._nursery.start_soon(self._run, core)
         return core
 
-    async def _run(self, core: Core) -> None:
+    async def _run(self, core: EditorAgent) -> None:
         await core.run()
         self._cores.discard(core)
 

@@ -35,7 +35,7 @@ class CoreEnded(Exception):
     """The process has ended. The text says how."""
 
 
-class Core:
+class EditorAgent:
     """An agent process."""
 
     def __init__(

@@ -18,7 +18,7 @@ import trio
 
 from pinnace_agent.core.json_access import as_amount, as_array, as_object
 from pinnace_rpc.acp.client_files import ClientFiles
-from pinnace_rpc.acp.core import Core, CoreEnded, Record
+from pinnace_rpc.acp.core import CoreEnded, EditorAgent, Record
 from pinnace_rpc.acp.dialogs import DIALOGS, OpenDialogs
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
@@ -27,7 +27,7 @@ from pinnace_rpc.acp.translation.options import EditorOptions, ReportedSettings,
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
-from pinnace_rpc.acp.translation.stop_reasons import Ending, ending, failure, is_refusal, refusal
+from pinnace_rpc.acp.translation.stop_reasons import TurnResult, ending, failure, is_refusal, refusal
 from pinnace_rpc.acp.translation.titles import date_text, session_title
 from pinnace_rpc.acp.translation.tool_calls import Json
 from pinnace_rpc.acp.translation.updates import ClientFeatures, Translator, Update, notice
@@ -69,7 +69,7 @@ class Session:
 
     def __init__(
         self,
-        core: Core,
+        core: EditorAgent,
         cwd: str,
         outbox: Outbox,
         abilities: ClientAbilities,
@@ -268,13 +268,13 @@ class Session:
     def cancel(self) -> None:
         """Cancel all prompts that have come, and work that no prompt has begun."""
         for turn in self._turns.cancel():
-            self._respond(turn, Ending("cancelled", {"started": False}))
+            self._respond(turn, TurnResult("cancelled", {"started": False}))
         self._abort()
 
     def cancel_request(self, request: RequestId) -> None:
         """Cancel one prompt."""
         if (turn := self._turns.cancel_request(request)) is not None:
-            self._respond(turn, Ending("cancelled", {"started": False}))
+            self._respond(turn, TurnResult("cancelled", {"started": False}))
         elif self._turns.needs_abort:
             self._abort()
 
@@ -404,12 +404,12 @@ class Session:
 
     def _compacted(self, turn: PromptTurn, answer: Record) -> None:
         if answer.get("success") is True:
-            self._settle(turn, Ending("end_turn", {}))
+            self._settle(turn, TurnResult("end_turn", {}))
         elif answer.get("errorCode") in _NOTHING_DONE:
             self._show_text(str(answer.get("error")))
-            self._settle(turn, Ending("end_turn", {}))
+            self._settle(turn, TurnResult("end_turn", {}))
         elif answer.get("errorCode") == "compaction_cancelled":
-            self._settle(turn, Ending("cancelled", {"abortedBy": "agent"}))
+            self._settle(turn, TurnResult("cancelled", {"abortedBy": "agent"}))
         else:
             self._settle(turn, refusal(answer))
 
@@ -430,15 +430,15 @@ class Session:
             if turn.is_cancelled:
                 self._abort()
         else:
-            self._settle(turn, Ending("end_turn", {}))
+            self._settle(turn, TurnResult("end_turn", {}))
 
-    def _settle(self, turn: PromptTurn, outcome: Ending | RequestError) -> None:
+    def _settle(self, turn: PromptTurn, outcome: TurnResult | RequestError) -> None:
         """Read the last figures, which belong to the turn, and respond."""
         turn.state = "settling"
         self._emit({"sessionUpdate": "session_info_update", "updatedAt": date_text(time.time())})
         self._refresh(lambda: self._finish(turn, outcome))
 
-    def _finish(self, turn: PromptTurn, outcome: Ending | RequestError) -> None:
+    def _finish(self, turn: PromptTurn, outcome: TurnResult | RequestError) -> None:
         if self._turns.active is not turn:
             return  # answered without its end
         if turn.aborts:
@@ -449,10 +449,10 @@ class Session:
             self._emit(update)
         self._turns.end()
         self._show_work()  # a steered message may have begun some behind the run of the turn
-        self._respond(turn, Ending("cancelled", {}) if turn.is_cancelled else outcome)
+        self._respond(turn, TurnResult("cancelled", {}) if turn.is_cancelled else outcome)
         self._advance()
 
-    def _respond(self, turn: PromptTurn, outcome: Ending | RequestError) -> None:
+    def _respond(self, turn: PromptTurn, outcome: TurnResult | RequestError) -> None:
         if isinstance(outcome, RequestError):
             self._outbox.refuse(turn.request, outcome)
             return
@@ -491,7 +491,7 @@ class Session:
                 finish()
             elif self._turns.active is turn and turn.state == "running" and not self._is_at_work:
                 # Queued behind work that no prompt had begun, and returned with it: no run of it will settle.
-                self._settle(turn, Ending("cancelled", {}))
+                self._settle(turn, TurnResult("cancelled", {}))
 
     # Records.
 
@@ -548,7 +548,7 @@ class Session:
         """Answer every prompt without its end."""
         turn = self._turns.active
         if turn is not None:
-            self._respond(turn, Ending("cancelled", {}) if turn.is_cancelled else error)
+            self._respond(turn, TurnResult("cancelled", {}) if turn.is_cancelled else error)
         for waiting in self._turns.cancel():
             self._outbox.refuse(waiting.request, error)
         self._turns.end()
@@ -571,7 +571,7 @@ class Session:
 
         def take(moved: Record) -> None:
             if moved.get("success") is True:
-                self._settle(turn, Ending("refusal", {}))
+                self._settle(turn, TurnResult("refusal", {}))
             else:
                 self._settle(turn, failure(answer))
 
@@ -715,7 +715,7 @@ class Session:
 
 
 async def open_session(
-    core: Core,
+    core: EditorAgent,
     cwd: str,
     outbox: Outbox,
     abilities: ClientAbilities,
@@ -757,7 +757,7 @@ def _warning_text(warning: Mapping[str, object]) -> str:
     return "\n".join(str(warning[name]) for name in ("text", "remedy") if warning.get(name))
 
 
-async def _read_settings(core: Core) -> ReportedSettings:
+async def _read_settings(core: EditorAgent) -> ReportedSettings:
     reads = ("get_state", "get_available_models", "get_available_thinking_levels")
     state, models, levels = (_data(answer) for answer in await core.ask_all(*reads))
     return ReportedSettings(state, cast("Sequence[Json]", models["models"]), _levels(levels))

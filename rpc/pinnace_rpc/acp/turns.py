@@ -19,7 +19,7 @@ State: TypeAlias = Literal["waiting", "sent", "commanding", "running", "settling
 
 @dataclass(slots=True, eq=False)
 class PromptTurn:
-    """One prompt."""
+    """A prompt of an editor from its request to the response."""
 
     request: RequestId
     message: PromptMessage

@@ -38,7 +38,7 @@ _STALLED_S = 1.0
 """After a signal, a reader of stdout that takes nothing for so long will not read the rest."""
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection to the host ended without a last message, or the host wrote what it may not."""
 
 
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
-    """Return one frame."""
+    """Return a frame of the host's protocol: its kind, its length, its payload."""
     return kind + len(payload).to_bytes(4, "big") + payload
 
 
@@ -237,7 +237,7 @@ class Pump:
         self._received += data
         try:
             self._take_frames()
-        except Lost as error:
+        except ConnectionLost as error:
             self._is_connected = False
             self._end = self._end or Outcome(EXIT_LOST, str(error))
 
@@ -255,7 +255,7 @@ class Pump:
                 return
             kind, length = chr(received[0]), int.from_bytes(received[1:_HEADER_BYTES], "big")
             if length > MAX_FRAME_BYTES or kind not in ("d", "j"):
-                raise Lost("the host wrote what is no frame; it may be of another release")
+                raise ConnectionLost("the host wrote what is no frame; it may be of another release")
             if kind == "d":
                 del received[:_HEADER_BYTES]
                 self._data_left = length
@@ -277,7 +277,7 @@ class Pump:
                 self._end = Outcome(int(record["exitCode"]), None if error is None else str(error))
                 self._is_connected = False
         except (ValueError, KeyError, TypeError):
-            raise Lost("the host wrote what is no message; it may be of another release") from None
+            raise ConnectionLost("the host wrote what is no message; it may be of another release") from None
 
     def _write_stdout(self, stdout: "_Stdout", events: int) -> None:
         written = stdout.write(self._to_stdout) if self._to_stdout and events & select.POLLOUT else 0

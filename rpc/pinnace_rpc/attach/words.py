@@ -41,7 +41,7 @@ class WrongWords(Exception):
     """The command line is invalid. The text is for the user."""
 
 
-class Words:
+class AttachWords:
     """The parsed command line of an attach."""
 
     def __init__(self) -> None:
@@ -89,13 +89,13 @@ class Words:
         }
 
 
-def read_words(words: "Sequence[str]") -> Words:
+def read_words(words: "Sequence[str]") -> AttachWords:
     """Sort out the words behind `pinnace attach`.
 
     Raises:
         WrongWords: They are not understood (exit code 2).
     """
-    found, rest = Words(), list(words)
+    found, rest = AttachWords(), list(words)
     rows = {name: (field, metavar, choices) for name, field, _, metavar, choices in ROWS}
     places: list[str] = []
     while rest:
@@ -153,7 +153,7 @@ def _value(name: str, value: "str | None", rest: list[str], choices: "Sequence[s
     return value
 
 
-def _take_flag(found: Words, word: str, rest: list[str]) -> None:
+def _take_flag(found: AttachWords, word: str, rest: list[str]) -> None:
     """Take a flag of the agent, with its value."""
     name, has_value, value = word.partition("=")
     if name in _FOREIGN:
@@ -171,7 +171,7 @@ def _take_flag(found: Words, word: str, rest: list[str]) -> None:
     found.flags += taken
 
 
-def _place(found: Words, places: list[str]) -> None:
+def _place(found: AttachWords, places: list[str]) -> None:
     """Take the agent's name or session."""
     if len(places) > 1:
         problem = f"attach takes one NAME or SESSION, not {len(places)}; prompts are sent on stdin"

@@ -17,7 +17,7 @@ class BatchFolderError(Exception):
     """The folder can't be used. The text is for the user."""
 
 
-class Done(NamedTuple):
+class FinishedTask(NamedTuple):
     """What is known of a task that has a result."""
 
     attempt: int
@@ -97,8 +97,8 @@ class BatchFolder:
             self._file.seek(place)
             yield json.loads(self._file.readline())
 
-    def _read(self) -> dict[str, Done]:
-        done: dict[str, Done] = {}
+    def _read(self) -> dict[str, FinishedTask]:
+        done: dict[str, FinishedTask] = {}
         place = 0
         self._file.seek(0)
         for line in self._file:
@@ -153,5 +153,5 @@ def has_passed(line: Mapping[str, Any]) -> bool:
     return line["reason"] == "completed" and (verify is None or verify["passed"])
 
 
-def _done(line: Mapping[str, Any]) -> Done:
-    return Done(line["attempt"], line["retryable"], has_passed(line))
+def _done(line: Mapping[str, Any]) -> FinishedTask:
+    return FinishedTask(line["attempt"], line["retryable"], has_passed(line))

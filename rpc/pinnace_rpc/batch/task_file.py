@@ -23,7 +23,7 @@ class TaskFileError(Exception):
 
 
 class TaskFile:
-    """The tasks of one file."""
+    """A batch's file of tasks, checked as a whole before the first one starts."""
 
     def __init__(self, path: Path) -> None:
         """Check all lines.

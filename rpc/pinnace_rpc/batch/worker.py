@@ -191,7 +191,7 @@ def _alone(place: Path) -> Generator[None]:
         os.close(lock)
 
 
-class Spent(TypedDict):
+class SessionCost(TypedDict):
     """What a session has cost, in the fields of a result."""
 
     turns: int
@@ -200,14 +200,14 @@ class Spent(TypedDict):
     cost: float
 
 
-def spent_in(session: str) -> Spent:
+def spent_in(session: str) -> SessionCost:
     """Sum what all processes of a session have spent: a result counts its own alone, and one may have left none.
 
     Args:
         session: The session file as text. A line that a crash has cut counts for nothing.
     """
     usage: ResultUsage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
-    spent: Spent = {"turns": 0, "toolCalls": 0, "usage": usage, "cost": 0.0}
+    spent: SessionCost = {"turns": 0, "toolCalls": 0, "usage": usage, "cost": 0.0}
     for line in session.split("\n"):
         try:
             entry: dict[str, Any] = json.loads(line)

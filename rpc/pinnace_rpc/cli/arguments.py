@@ -10,7 +10,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from pinnace_rpc.cli.options import PROFILE_VARIABLE, SERVING_MODES, ExportOptions, Mode, Options
-from pinnace_rpc.cli.parser import HELP, CommandError, Leave, Scanned, Scanner, UsageError, no_such_option
+from pinnace_rpc.cli.parser import (
+    HELP,
+    CommandError,
+    ParsedArguments,
+    Scanner,
+    TextRequested,
+    UsageError,
+    no_such_option,
+)
 from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.cli.table import NAMES, OPTIONS, SUBCOMMANDS
 from pinnace_rpc.cli.values import encodable
@@ -42,7 +50,7 @@ def parse_arguments(arguments: Sequence[str], env: Mapping[str, str], *, is_at_t
         UsageError: They are not understood (exit code 2).
         UnsupportedFeatureError: They request a feature that only pi has (exit code 2).
         CommandError: They request something that can't be done (exit code 1).
-        Leave: `--help` or `--version` has been answered.
+        TextRequested: `--help` or `--version` has been answered.
     """
     found = Scanner(OPTIONS, keeps_unknown=True).scan(arguments)
     if found.requests:
@@ -106,7 +114,7 @@ def _answer(request: str, words: Sequence[str]) -> NoReturn:
         from pinnace_rpc.cli.shown.version import shown_version
 
         echo(shown_version())
-    raise Leave
+    raise TextRequested
 
 
 def _read(given: Mapping[str, Any], fields: Collection[str], source: str | None = None) -> _Values:
@@ -205,7 +213,7 @@ def _messages(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return messages, tuple(word[1:] for word in each if word.startswith("@"))
 
 
-def _taken_words(found: Scanned) -> Iterable[tuple[int, int]]:
+def _taken_words(found: ParsedArguments) -> Iterable[tuple[int, int]]:
     """Return the place, among the messages or the files, of each word that an unknown option took."""
     for option, place in found.taken.items():
         is_file = (found.unknown[option][1] or "").startswith("@")

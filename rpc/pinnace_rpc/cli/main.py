@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pinnace_rpc.cli.commands import attach as attach_command
 
         return attach_command.main(words[1:])
-    from pinnace_rpc.cli.parser import COMPLETION_VARIABLE, CommandError, Leave
+    from pinnace_rpc.cli.parser import COMPLETION_VARIABLE, CommandError, TextRequested
 
     try:
         if instruction := os.environ.get(COMPLETION_VARIABLE):
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return completion.answer(instruction)
         return _run(["--mode", *words] if words[:1] == ["acp"] else words)
-    except Leave as leaving:
+    except TextRequested as leaving:
         if leaving.command is not None:
             from pinnace_rpc.cli.help import page
 

@@ -77,7 +77,7 @@ class Subcommand(NamedTuple):
     subcommands: Sequence["Subcommand"] = ()
 
 
-class Leave(Exception):
+class TextRequested(Exception):
     """The command line requests a text only; the process ends with exit code 0."""
 
     def __init__(self, command: Subcommand | None = None) -> None:
@@ -86,7 +86,7 @@ class Leave(Exception):
         self.command = command
 
 
-class Scanned(NamedTuple):
+class ParsedArguments(NamedTuple):
     """A parsed command line."""
 
     values: dict[str, Any]  # Any: the table names the type
@@ -111,18 +111,18 @@ class Scanner:
 
         Args:
             options: The table.
-            keeps_unknown: Whether long options that are not in the table are kept in `Scanned.unknown`; else they are
-                errors.
+            keeps_unknown: Whether long options that are not in the table are kept in `ParsedArguments.unknown`; else
+                they are errors.
             is_lenient: Whether an error ends the scan instead of raising, for a command line that is being written.
         """
         self._options = {name: option for option in options for name in option.names}
         self._keeps_unknown = keeps_unknown
         self._is_lenient = is_lenient
         self._rest: list[str] = []
-        self._found = Scanned({}, [], [], [], {}, [])
+        self._found = ParsedArguments({}, [], [], [], {}, [])
         self._count = 0
 
-    def scan(self, words: Sequence[str]) -> Scanned:
+    def scan(self, words: Sequence[str]) -> ParsedArguments:
         """Parse the words.
 
         Raises:
@@ -218,11 +218,11 @@ def parse(command: Subcommand, words: Sequence[str]) -> dict[str, Any]:
 
     Raises:
         UsageError: The words are invalid.
-        Leave: They request the subcommand's help.
+        TextRequested: They request the subcommand's help.
     """
     found = Scanner((*command.options, HELP_OPTION)).scan(words)
     if found.requests:
-        raise Leave(command)
+        raise TextRequested(command)
     values: dict[str, Any] = {}
     for each in command.options:
         if each.field is not None:

@@ -86,7 +86,7 @@ def descriptor(name: str, text: str) -> int:
 
 # DEVIATION D-60: an invalid limit of a run prevents the start.
 def thinking_level(name: str, text: str) -> ThinkingLevel:
-    """Return a thinking level."""
+    """Return the text as a thinking level, or raise with the nearest one."""
     for level in THINKING_LEVELS:
         if level == text:
             return level
@@ -96,7 +96,7 @@ def thinking_level(name: str, text: str) -> ThinkingLevel:
 
 
 def session_id(name: str, text: str) -> str:
-    """Return the id of a session."""
+    """Return the text if a session can have it as its id, or raise."""
     if not re.fullmatch(_SESSION_ID, text):
         raise UsageError(
             f"{name} takes up to 200 letters, digits, dots, dashes and underscores, with a letter or digit at both ends"

@@ -53,7 +53,7 @@ _NOT_SAVED: Final = b'"errorCode":"session_not_saved"'
 _RUN_TEXT: Final = "the agent's process ended before it answered; whether the command took effect is unknown"
 
 
-class Details(NamedTuple):
+class AgentDetails(NamedTuple):
     """What is kept about an agent while it has no process."""
 
     cwd: str
@@ -102,7 +102,7 @@ class _Kept(NamedTuple):
     identity: JsonValue
 
 
-class Attached(Protocol):
+class AgentConnection(Protocol):
     """A connection as its agent sees it."""
 
     number: int
@@ -180,7 +180,7 @@ class HostedAgent:
         release: str,
         nursery: trio.Nursery,
         supervise: Callable[[AgentObserver], Supervisor],
-        details: Details | None = None,
+        details: AgentDetails | None = None,
         *,
         journal_bytes: int = RETAINED_BYTES,
         on_crash: OnCrash = "pause",
@@ -209,7 +209,7 @@ class HostedAgent:
         self.details = details or _read_details(folder)
         self.flags: tuple[str, ...] = ()
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
-        self.connections: dict[int, Attached] = {}
+        self.connections: dict[int, AgentConnection] = {}
         self.dialogs: dict[str, Dialog] = {}
         self.summary = AgentSummary()
         self.is_running_turns = False
@@ -517,7 +517,7 @@ class HostedAgent:
 
     # Commands.
 
-    async def send(self, attached: Attached, command: RoutedCommand, line: bytes) -> None:
+    async def send(self, attached: AgentConnection, command: RoutedCommand, line: bytes) -> None:
         """Give a command to the process; wait while there is none yet, or the pipe is full."""
         if command.name == "extension_ui_response":
             await self._answer_dialog(command, line)
@@ -1009,7 +1009,7 @@ def truncated(begin: Cursor, end: Cursor) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def resumed(arguments: Sequence[str], details: Details) -> tuple[str, ...]:
+def resumed(arguments: Sequence[str], details: AgentDetails) -> tuple[str, ...]:
     """Return an agent's arguments for its next process, which continues the session of the former one. Blocking.
 
     A session without a message has no file yet: it is begun again under its id.
@@ -1078,16 +1078,16 @@ def session_of(folder: str) -> str | None:
     return _read_details(folder).session_id
 
 
-def _read_details(folder: str) -> Details:
+def _read_details(folder: str) -> AgentDetails:
     try:
         value = json.loads(Path(folder, _DETAILS_NAME).read_bytes())
-        details = Details(**value)
+        details = AgentDetails(**value)
     except (OSError, ValueError, TypeError):
-        details = Details(cwd="/", profile="pi")
+        details = AgentDetails(cwd="/", profile="pi")
     return _with_named(folder, details)
 
 
-def _with_named(folder: str, details: Details) -> Details:
+def _with_named(folder: str, details: AgentDetails) -> AgentDetails:
     """Return what is known of an agent with the session that its process has named."""
     try:
         value = json.loads(Path(folder, _NAMING_NAME).read_bytes())

@@ -44,7 +44,7 @@ _LONG_LINE_BYTES: Final = 1024 * 1024
 
 
 class AttachedConnection:
-    """A connection from its acceptance to its end. Implements the agent's `Attached`."""
+    """A connection from its acceptance to its end. Implements the agent's `AgentConnection`."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class HostProtocolError(Exception):
 
 
 class Frame(NamedTuple):
-    """One frame."""
+    """A piece of the stream between an attached client and the host."""
 
     kind: Kind
     payload: bytes

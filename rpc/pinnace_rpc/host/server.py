@@ -26,7 +26,7 @@ import trio
 import trio.lowlevel
 
 from pinnace_rpc.host import locations
-from pinnace_rpc.host.agent import Details, HostedAgent, other_options, resumed
+from pinnace_rpc.host.agent import AgentDetails, HostedAgent, other_options, resumed
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
@@ -107,7 +107,7 @@ class HostSettings(NamedTuple):
 class MakeAgent(Protocol):
     """Opens an agent of this host."""
 
-    def __call__(self, name: str, folder: str, *, details: Details | None = None) -> HostedAgent:
+    def __call__(self, name: str, folder: str, *, details: AgentDetails | None = None) -> HostedAgent:
         """Open the agent's folder; see `HostedAgent`."""
         ...
 
@@ -442,7 +442,7 @@ class Host:
             raise RequestRefused(f"the host has {self._settings.max_agents} agents, as many as it may (--max-agents)")
         name = request.agent or self._free_name(request.session)
         profile = request.profile or _option(request.start, "--protocol") or CLIENT_PROFILES[0]
-        details = Details(request.cwd, profile, is_named=request.agent is not None or request.session is not None)
+        details = AgentDetails(request.cwd, profile, is_named=request.agent is not None or request.session is not None)
         folder = os.path.join(locations.journals_folder(self._settings.agent_folder), name)
         try:
             agent = self._agents[name] = make(name, folder, details=details)

@@ -67,7 +67,7 @@ def run(options: Options) -> int:
     collector, on_record = observed(options, observe)
     has_log = observe is not None
     process = AgentProcess(prepared, listener, on_record=on_record, has_log=has_log, observer=collector)
-    talk = Talk(process, listener, options, collector, is_at_terminal=is_at_terminal)
+    talk = PrintConversation(process, listener, options, collector, is_at_terminal=is_at_terminal)
     process.run(stdout, talk.hold, otherwise=lambda: talk.exit_code)
     if process.startup_failure is not None:
         raise process.startup_failure
@@ -196,7 +196,7 @@ class StderrProgress:
                 pass
 
 
-class Talk:
+class PrintConversation:
     """The conversation of one process with its command line."""
 
     def __init__(

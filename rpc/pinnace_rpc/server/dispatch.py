@@ -62,7 +62,7 @@ ALIASES: Final[Mapping[str, str]] = {"queue_message": "steer", "reset": "new_ses
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingRecord:
     """A record that is not answered yet. `name` is what the client called it; `id` is absent when it gave none."""
 
     name: str
@@ -93,11 +93,11 @@ class OpenCommands:
         """A prompt, or another message that a run may follow, has been read."""
         self._outbox = outbox
         self._closed = closed
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, PendingRecord] = {}
         self._last_ref = 0
         self._first_command: int | None = None  # a line that is no command does not count
 
-    def add(self, pending: Pending) -> int:
+    def add(self, pending: PendingRecord) -> int:
         """Register a command, and return its number."""
         self._last_ref += 1
         self._pending[self._last_ref] = pending
@@ -410,18 +410,18 @@ class Dispatcher:
             command = parse_command(decode_line(line), self._commands.unknown_names)
         except WireError as error:
             refused = errors.ClientError(errors.parse_error(error.text), errors.ErrorCode.PARSE_ERROR)
-            self._refuse_line(Pending(errors.PARSE_COMMAND, error=refused), "malformed")
+            self._refuse_line(PendingRecord(errors.PARSE_COMMAND, error=refused), "malformed")
             return
         except CommandError as error:
             if error.command in CLIENT_ANSWERS:
                 return  # never answered, even if it is invalid: it is an answer itself (R-UI-01, R-FIL-02)
-            pending = Pending(error.command, error.id, error.has_id, error=error)
+            pending = PendingRecord(error.command, error.id, error.has_id, error=error)
             self._refuse_line(pending, "malformed" if error.command == errors.PARSE_COMMAND else "unknown")
             return
         except Exception as error:  # the module for invalid commands can't be loaded, for example
             _log.exception("a line could not be read")
             defect = errors.ClientError(f"Internal error: {error}", errors.ErrorCode.INTERNAL_ERROR)
-            self._refuse_line(Pending(errors.PARSE_COMMAND, error=defect), "malformed")
+            self._refuse_line(PendingRecord(errors.PARSE_COMMAND, error=defect), "malformed")
             return
         self._admit(command)
 
@@ -429,13 +429,13 @@ class Dispatcher:
         """Refuse a line that exceeded the limit and was discarded."""
         text = errors.record_too_long(MAX_RECORD_BYTES)
         refused = errors.ClientError(text, errors.ErrorCode.PARSE_ERROR)
-        self._refuse_line(Pending(errors.PARSE_COMMAND, error=refused), "malformed")
+        self._refuse_line(PendingRecord(errors.PARSE_COMMAND, error=refused), "malformed")
 
-    def _refuse_line(self, pending: Pending, name: str) -> None:
+    def _refuse_line(self, pending: PendingRecord, name: str) -> None:
         self._submit(Command(name, self._commands.add(pending)))
 
     def _admit(self, command: "cmd.AnyCommand") -> None:
-        pending = Pending(command.command_name, command.id, command.has_id, command)
+        pending = PendingRecord(command.command_name, command.id, command.has_id, command)
         trigger = _trigger(command, self._commands.add(pending))
         given = trigger.message_id if getattr(command, "messageId", None) is not None else None
         self._submit(trigger, given)

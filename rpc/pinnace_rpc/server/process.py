@@ -25,7 +25,7 @@ from pinnace_rpc.cli.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.dispatch import OpenCommands
 from pinnace_rpc.server.outbox import Outbox, Projection, Record
-from pinnace_rpc.server.startup import Prepared, StartedAgent, compose
+from pinnace_rpc.server.startup import PreparedAgent, StartedAgent, compose
 from pinnace_statechart.triggers import InternalEvent
 
 if TYPE_CHECKING:  # loaded behind the first answer, or with extensions
@@ -76,7 +76,7 @@ class AgentProcess:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedAgent,
         projection: Projection,
         *,
         on_record: Callable[[Record], None] | None = None,

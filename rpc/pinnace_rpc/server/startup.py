@@ -28,7 +28,7 @@ from pinnace_agent.session.tree import clean_name
 from pinnace_agent.shell.environment import shell_environment
 from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
-from pinnace_agent.tools.registry import Chosen, ToolRegistry
+from pinnace_agent.tools.registry import ToolChoice, ToolRegistry
 from pinnace_agent.tools.selection import ToolSelection, refused_names, select_tools
 from pinnace_rpc.cli.extension_hints import may_have_extensions, may_have_project_extensions
 from pinnace_rpc.cli.options import Options, StartupError, UnknownOption, UsageRefused
@@ -56,7 +56,7 @@ def _no_plan(_cwd: Path) -> None:
     """There are no extensions in any folder."""
 
 
-class Prepared(NamedTuple):
+class PreparedAgent(NamedTuple):
     """The configuration of an agent, before the protocol starts."""
 
     profile: AgentProfile
@@ -71,7 +71,7 @@ class Prepared(NamedTuple):
     """Returns the plan for a session that is opened later, or at a reload, if by then there may be extensions."""
 
 
-def prepare(options: Options) -> Prepared:
+def prepare(options: Options) -> PreparedAgent:
     """Read the user's files and resolve what the options name.
 
     Raises:
@@ -126,7 +126,7 @@ def prepare(options: Options) -> Prepared:
 
         raise UnknownOption(str(unknown_option(options.extension_flags[0][0])))
     # Extensions may add tools that do not exist yet.
-    unknown = Chosen({}) if has_extensions else toolbox.unknown()
+    unknown = ToolChoice({}) if has_extensions else toolbox.unknown()
     if unknown.refusals:
         if session.file is not None:
             session.file.abandon()
@@ -162,7 +162,7 @@ def prepare(options: Options) -> Prepared:
         return files().extension_plan(select, folder) if is_plausible else None
 
     extensions = files().extension_plan(select) if has_extensions else None
-    return Prepared(profile, session, library, selection, settings, extensions, late_plan)
+    return PreparedAgent(profile, session, library, selection, settings, extensions, late_plan)
 
 
 def _open_session(options: Options, settings: Settings, cwd: Path, warnings: Warnings) -> tuple[Session, Library]:
@@ -212,7 +212,7 @@ class ExtensionFactory:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedAgent,
         commands: OpenCommands,
         shutdown: Callable[[], None],
         before: Callable[[], None],
@@ -248,7 +248,7 @@ class StartedAgent(NamedTuple):
 
 
 def compose(
-    prepared: Prepared,
+    prepared: PreparedAgent,
     outbox: Outbox,
     jobs: Jobs,
     closed: Callable[[], None] = _nothing,
@@ -358,7 +358,7 @@ def _toolbox(options: Options, settings: Settings, sandbox: "Sandbox | None") ->
     is_none = options.no_tools or options.no_builtin_tools
     tools = builtin_tools()
 
-    def choose(tools: Mapping[str, Tool], added: Sequence[str]) -> Chosen:
+    def choose(tools: Mapping[str, Tool], added: Sequence[str]) -> ToolChoice:
         selection = ToolSelection(options.tools, options.exclude_tools, none=is_none)
         configured = settings.default_tools
         if configured is not None:
@@ -367,7 +367,7 @@ def _toolbox(options: Options, settings: Settings, sandbox: "Sandbox | None") ->
         if options.no_builtin_tools and not options.no_tools and options.tools is None:
             wanted = ToolSelection(added, options.exclude_tools)
             active, _ = select_tools(tools, wanted, ())
-        return Chosen(active, warnings, refused_names(tools, selection, settings.default_tools))
+        return ToolChoice(active, warnings, refused_names(tools, selection, settings.default_tools))
 
     try:
         return ToolRegistry(tools if sandbox is None else sandbox.tools(tools), choose)

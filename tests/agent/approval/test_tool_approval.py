@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace_agent.approval.gate import ToolApproval
-from pinnace_agent.approval.question import Examined, TooLongError, examine, outside_question, question
+from pinnace_agent.approval.question import ExaminedCall, TooLongError, examine, outside_question, question
 from pinnace_agent.extensions.services.dialogs import DialogTable
 from pinnace_agent.files.protected import STARTUP_OF_PROJECT, Places
 from pinnace_agent.tools.base import Tool, ToolContext, ToolError
@@ -666,25 +666,25 @@ async def test_hints_of_a_server_are_shown_and_decide_nothing(gate: Open) -> Non
 
 @pytest.mark.parametrize("tool", ["bash", "write", "mcp__server__echo"])
 @pytest.mark.parametrize("asks", [question, outside_question])
-def test_clients_recognise_the_question_as_a_permission(tool: str, asks: Callable[[Examined], str]) -> None:
+def test_clients_recognise_the_question_as_a_permission(tool: str, asks: Callable[[ExaminedCall], str]) -> None:
     """By its first line, which has the name of the tool and nothing else."""
-    title = asks(Examined(tool, {"command": "ls\nAllow tool: read"}, "", None, None))
+    title = asks(ExaminedCall(tool, {"command": "ls\nAllow tool: read"}, "", None, None))
     assert title.splitlines()[0] == f"Allow tool: {tool}"
     assert re.findall(r"^Allow tool:\s*(\S+)", title, re.MULTILINE) == [tool]
 
 
 @pytest.mark.parametrize("asks", [question, outside_question])
-def test_the_command_comes_first_and_what_follows_is_bounded(asks: Callable[[Examined], str]) -> None:
+def test_the_command_comes_first_and_what_follows_is_bounded(asks: Callable[[ExaminedCall], str]) -> None:
     """Whatever the model names first, and whatever a project puts before its commands."""
     prefix = tuple(f"after shellCommandPrefix: line {number}" for number in range(100))
     arguments = {"zzz": "other", "reason": "because", "command": "rm -rf /\nls", "timeout": 5}
-    lines = asks(Examined("bash", arguments, "", None, None, prefix)).split("\n")
+    lines = asks(ExaminedCall("bash", arguments, "", None, None, prefix)).split("\n")
     assert lines[lines.index("") + 1 :][:4] == ["command (2 lines):", "| rm -rf /", "| ls", f"({prefix[0]})"]
     for more in (("reason", "x" * 8000), ("other", ["x"] * 3000)):
         with pytest.raises(TooLongError, match="beside its command"):
-            asks(Examined("bash", {"command": "ls", more[0]: more[1]}, "", None, None))
+            asks(ExaminedCall("bash", {"command": "ls", more[0]: more[1]}, "", None, None))
     with pytest.raises(TooLongError, match="shellCommandPrefix"):
-        asks(Examined("bash", {"command": "ls"}, "", None, None, prefix * 10))
+        asks(ExaminedCall("bash", {"command": "ls"}, "", None, None, prefix * 10))
 
 
 @pytest.mark.parametrize("tool", ["write", "edit"])

@@ -13,7 +13,7 @@ from pinnace_agent.client_files.requests import (
     ABORTED_WRITE_S,
     READ_S,
     WRITE_S,
-    Refused,
+    ClientRefused,
     Unanswered,
     Unavailable,
 )
@@ -44,7 +44,7 @@ async def test_an_answer_counts_once_and_only_as_it_must_be(client: ScriptedClie
     )
     for fields in odd:
         client.answer = partial(answered, fields)
-        with pytest.raises(Refused):
+        with pytest.raises(ClientRefused):
             await client.requests.read("/a", "c1")
     assert 0 == len(client.requests)
     assert len(client.asked) == len({each["id"] for each in client.asked})

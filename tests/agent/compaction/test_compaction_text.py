@@ -16,7 +16,7 @@ from pinnace_agent.compaction.file_operations import (
     with_file_blocks,
     without_file_blocks,
 )
-from pinnace_agent.compaction.fitting import SEPARATOR_BYTES, Paragraphs, Room, room_for, size
+from pinnace_agent.compaction.fitting import SEPARATOR_BYTES, Paragraphs, WindowRoom, room_for, size
 from pinnace_agent.compaction.prompts import DIVIDED, Part, request_text, with_turn_prefix
 from pinnace_agent.compaction.serialisation import MAX_RESULT_CHARS, paragraphs
 from pinnace_agent.llm.offline.rehearsal import is_summary_request
@@ -218,22 +218,22 @@ MODEL = sample_model(contextWindow=128_000, maxTokens=16_384)
 @pytest.mark.parametrize(
     ("window", "most", "thinks", "wanted", "room"),
     [
-        (128_000, 16_384, False, 13_107, Room(126_720, 13_107, 13_107)),
-        (128_000, 4_096, False, 13_107, Room(126_720, 4_096, 4_096)),
-        (128_000, 0, False, 800, Room(126_720, 800, 800)),
-        (128_000, 64_000, True, 800, Room(126_720, 800, 31_744)),
-        (1_000_000, 64_000, True, 800, Room(990_000, 800, 32_768)),
-        (1_000_000, 64_000, True, 50_000, Room(990_000, 50_000, 50_000)),
-        (1_000_000, 8_192, True, 800, Room(990_000, 800, 8_192)),
-        (8_192, 4_096, False, 3_276, Room(8_111, 1_792, 1_792)),
-        (4_096, 4_096, False, 1_638, Room(4_056, 768, 768)),
-        (2_048, 4_096, True, 819, Room(2_028, 256, 256)),
-        (1_000, 4_096, False, 500, Room(990, 1, 1)),
-        (0, 16_384, True, 800, Room(None, 800, 16_384)),
+        (128_000, 16_384, False, 13_107, WindowRoom(126_720, 13_107, 13_107)),
+        (128_000, 4_096, False, 13_107, WindowRoom(126_720, 4_096, 4_096)),
+        (128_000, 0, False, 800, WindowRoom(126_720, 800, 800)),
+        (128_000, 64_000, True, 800, WindowRoom(126_720, 800, 31_744)),
+        (1_000_000, 64_000, True, 800, WindowRoom(990_000, 800, 32_768)),
+        (1_000_000, 64_000, True, 50_000, WindowRoom(990_000, 50_000, 50_000)),
+        (1_000_000, 8_192, True, 800, WindowRoom(990_000, 800, 8_192)),
+        (8_192, 4_096, False, 3_276, WindowRoom(8_111, 1_792, 1_792)),
+        (4_096, 4_096, False, 1_638, WindowRoom(4_056, 768, 768)),
+        (2_048, 4_096, True, 819, WindowRoom(2_028, 256, 256)),
+        (1_000, 4_096, False, 500, WindowRoom(990, 1, 1)),
+        (0, 16_384, True, 800, WindowRoom(None, 800, 16_384)),
     ],
 )
 def test_a_window_is_divided_between_a_request_and_its_answer(
-    window: int, most: int, thinks: bool, wanted: int, room: Room
+    window: int, most: int, thinks: bool, wanted: int, room: WindowRoom
 ) -> None:
     model: Model = {**MODEL, "contextWindow": window, "maxTokens": most, "reasoning": thinks}
 
@@ -241,19 +241,19 @@ def test_a_window_is_divided_between_a_request_and_its_answer(
 
 
 def test_a_request_may_take_what_the_least_answer_leaves() -> None:
-    room = Room(1_000, 100, 300)
+    room = WindowRoom(1_000, 100, 300)
 
     assert room.request == 900
     assert [room.answer(tokens) for tokens in (100, 700, 800, 900, 950)] == [300, 300, 200, 100, 100]
-    assert Room(None, 100, 300).request is None
-    assert Room(None, 100, 300).answer(10**6) == 300
-    assert Room(50, 100, 100).request == 0
+    assert WindowRoom(None, 100, 300).request is None
+    assert WindowRoom(None, 100, 300).answer(10**6) == 300
+    assert WindowRoom(50, 100, 100).request == 0
 
 
 def test_what_was_refused_is_followed_by_half_of_it() -> None:
-    assert Room(10_000, 1_000, 3_000).halved(9_000, 600) == Room(4_800 + 1_000, 1_000, 3_000)
-    assert Room(10_000, 2_000, 2_000).halved(5_000, 600) == Room(2_800 + 733, 733, 2_000)
-    assert Room(None, 100, 300).halved(5_000, 1_000) == Room(3_100, 100, 300)
+    assert WindowRoom(10_000, 1_000, 3_000).halved(9_000, 600) == WindowRoom(4_800 + 1_000, 1_000, 3_000)
+    assert WindowRoom(10_000, 2_000, 2_000).halved(5_000, 600) == WindowRoom(2_800 + 733, 733, 2_000)
+    assert WindowRoom(None, 100, 300).halved(5_000, 1_000) == WindowRoom(3_100, 100, 300)
 
 
 def pieces_of(texts: Sequence[str], room: int) -> list[list[str]]:

@@ -9,7 +9,13 @@ import pytest
 
 from pinnace_agent.config.settings import ResourceSettings
 from pinnace_agent.extensions.loading import discovery as packages
-from pinnace_agent.extensions.loading.discovery import Candidate, Discovered, ExtensionSources, discover, resolve_named
+from pinnace_agent.extensions.loading.discovery import (
+    Candidate,
+    DiscoveredExtensions,
+    ExtensionSources,
+    discover,
+    resolve_named,
+)
 from pinnace_agent.extensions.loading.precedence import conflicts, keep_needed, tools_of
 from pinnace_agent.extensions.loading.source_files import SourceRefused, check_files, fingerprint
 from pinnace_agent.extensions.registration.registrations import (
@@ -49,7 +55,7 @@ class Home:
         is_trusted: bool = True,
         is_discovering: bool = True,
         builtins: Mapping[str, bool] = {},  # never changed
-    ) -> Discovered:
+    ) -> DiscoveredExtensions:
         settings = [
             ResourceSettings(self.project, True, extensions=project),
             ResourceSettings(self.user, False, packages=packages, extensions=user),
@@ -58,7 +64,7 @@ class Home:
         names = resolve_named(named, str(self.cwd), env)
         return discover(ExtensionSources(env, str(self.cwd), settings, is_trusted, names, is_discovering, builtins))
 
-    def names(self, found: Discovered) -> list[str]:
+    def names(self, found: DiscoveredExtensions) -> list[str]:
         return [os.path.relpath(each.entry, self.root) for each in found.candidates]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.mcp.configuration import Configured, client_text, configured, project_servers
+from pinnace_agent.mcp.configuration import ConfiguredServers, client_text, configured, project_servers
 from pinnace_agent.mcp.definitions import plain_name, tool_names
 from pinnace_agent.mcp.entries import InvalidEntry, read_entry
 
@@ -17,7 +17,7 @@ NO_ADDRESSES = (
 )
 
 
-def found(tmp_path: Path, user: object, project: object = None, *, is_trusted: bool = True) -> Configured:
+def found(tmp_path: Path, user: object, project: object = None, *, is_trusted: bool = True) -> ConfiguredServers:
     agent, work = tmp_path / "agent", tmp_path / "work"
     for folder, content in ((agent, user), (work / ".pi", project)):
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,15 @@ from tests.agent.mcp.web_server import Exchange, WebServer, web_server
 from pinnace_agent.mcp.entries import ServerEntry, read_entry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.opening import load_library, open_link
-from pinnace_agent.mcp.ports import Hooks, Link, LinkLost, NeedsAuth, ServerError, SessionExpired, Unreachable
+from pinnace_agent.mcp.ports import (
+    LinkLost,
+    NeedsAuth,
+    ServerError,
+    ServerHooks,
+    ServerLink,
+    SessionExpired,
+    Unreachable,
+)
 from pinnace_agent.mcp.server import Server
 from pinnace_agent.mcp.wire.surrogates import Repairing, without_lone_surrogates
 
@@ -51,24 +59,26 @@ def entry_of(web: WebServer, **fields: object) -> ServerEntry:
     )
 
 
-async def opened(web: WebServer, tmp_path: Path, use: Callable[[Link], object] | None = None, **fields: object) -> None:
+async def opened(
+    web: WebServer, tmp_path: Path, use: Callable[[ServerLink], object] | None = None, **fields: object
+) -> None:
     """Connect, list the tools, and use the connection."""
 
-    async def work(link: Link) -> None:
+    async def work(link: ServerLink) -> None:
         await link.request("tools/list", {}, 5)
         if use is not None:
             await use(link)  # type: ignore[misc]
 
     given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
     with trio.fail_after(20):
-        await open_link(entry_of(web, **fields), given, Hooks(drop, drop, str, None), "1", lambda: 1.0, work)
+        await open_link(entry_of(web, **fields), given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, work)
 
 
 async def called(web: WebServer, tmp_path: Path) -> Mapping[str, object]:
     """Connect and call the tool once."""
     found: list[Mapping[str, object] | Exception] = []
 
-    async def use(link: Link) -> None:
+    async def use(link: ServerLink) -> None:
         try:
             found.append(await link.request("tools/call", {"name": "echo"}, 5))
         except (ServerError, LinkLost) as error:
@@ -127,8 +137,8 @@ async def test_a_server_that_is_busy_is_tried_again_twice(web: WebServer, tmp_pa
     web.instead["initialize"] = answer
     given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
 
-    async def open_it(server: Server, use: Callable[[Link], object]) -> None:
-        hooks = Hooks(drop, drop, str, None)
+    async def open_it(server: Server, use: Callable[[ServerLink], object]) -> None:
+        hooks = ServerHooks(drop, drop, str, None)
         await open_link(server.entry, given, hooks, "1", lambda: 1.0, use)  # type: ignore[arg-type]
 
     server = Server(entry_of(web), open_it, drop)
@@ -334,13 +344,13 @@ async def test_the_token_of_a_provider_is_read_for_each_request_and_sent_to_the_
     given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path), token)
     entry = read_entry("web", {"url": web.url, "auth": {"provider": "acme"}}, "user", "")
 
-    async def use(link: Link) -> None:
+    async def use(link: ServerLink) -> None:
         await link.request("tools/list", {}, 5)
 
-    await open_link(entry, given, Hooks(drop, drop, str, None), "1", lambda: 1.0, use)
+    await open_link(entry, given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, use)
     sent = [headers["authorization"] for _, _, headers in web.seen]
     assert len(sent) == len(set(sent)) > 2
     assert all(each.startswith("Bearer acme-") for each in sent)
     web.instead["initialize"] = status(401)
     with pytest.raises(NeedsAuth, match="refuses the login of the provider acme"):
-        await open_link(entry, given, Hooks(drop, drop, str, None), "1", lambda: 1.0, use)
+        await open_link(entry, given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, use)

@@ -164,10 +164,10 @@ async def test_a_name_is_connected_to_by_the_address_that_was_found(listener: so
         async def getaddrinfo(self, host, port, family=0, type=0, proto=0, flags=0):  # type: ignore[no-untyped-def]
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", port))]
 
-    from pinnace_agent.mcp.wire.local_addresses import Elsewhere
+    from pinnace_agent.mcp.wire.local_addresses import RemoteOnlyTransport
 
     trio.socket.set_custom_hostname_resolver(Public())
-    async with httpx2.AsyncClient(transport=Elsewhere(Inner(), is_proxied=False)) as client:
+    async with httpx2.AsyncClient(transport=RemoteOnlyTransport(Inner(), is_proxied=False)) as client:
         response = await client.get("https://auth.example.org:8443/token")
     (request,) = sent
     assert (request.url.host, request.url.port) == ("93.184.215.14", 8443)

@@ -14,7 +14,7 @@ from tests.source_tree import REPOSITORY
 from pinnace_agent.mcp.entries import read_entry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.opening import load_library, open_link
-from pinnace_agent.mcp.ports import Hooks, Link, LinkLost, ServerError
+from pinnace_agent.mcp.ports import LinkLost, ServerError, ServerHooks, ServerLink
 from pinnace_agent.mcp.server import Server
 from pinnace_agent.mcp.wire.stdio import telling_line
 
@@ -34,8 +34,8 @@ async def served(mode: str, tmp_path: Path, use: Callable[[Server], Awaitable[No
     """Connect to the server with a mode, and use it."""
     given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
 
-    async def open_it(server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
-        await open_link(server.entry, given, Hooks(drop, drop, str, None), "1", lambda: 1.0, use)
+    async def open_it(server: Server, use: Callable[[ServerLink], Awaitable[None]]) -> None:
+        await open_link(server.entry, given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, use)
 
     server = Server(
         read_entry("odd", {"command": sys.executable, "args": ["-S", HOSTILE, mode], "timeout": 20}, "user", ""),

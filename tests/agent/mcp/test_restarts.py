@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pinnace_agent.mcp.entries import read_entry
-from pinnace_agent.mcp.ports import Link, LinkLost, OnProgress, Unreachable
+from pinnace_agent.mcp.ports import LinkLost, OnProgress, ServerLink, Unreachable
 from pinnace_agent.mcp.server import RENEWAL_S, VIEW_S, Server
 
 Outcome = Exception | float
@@ -59,7 +59,7 @@ class Tries:
         raw = {"url": "http://127.0.0.1:9/mcp"} if url else {"command": "x"}
         self.server = Server(read_entry("s", raw, "user", ""), self.open, self._report)
 
-    async def open(self, server: Server, use: Callable[[Link], Awaitable[None]]) -> None:
+    async def open(self, server: Server, use: Callable[[ServerLink], Awaitable[None]]) -> None:
         assert server is self.server
         self.begun_s.append(trio.current_time())
         if len(self.begun_s) > 1:

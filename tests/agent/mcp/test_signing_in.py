@@ -22,7 +22,7 @@ from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.oauth.credentials import Credentials
 from pinnace_agent.mcp.oauth.sign_in import sign_in_to
 from pinnace_agent.mcp.opening import credentials_of, load_library, open_link
-from pinnace_agent.mcp.ports import Challenge, Hooks, Link, NeedsAuth, SignInCancelled, SignInFailed
+from pinnace_agent.mcp.ports import Challenge, NeedsAuth, ServerHooks, ServerLink, SignInCancelled, SignInFailed
 from pinnace_agent.redaction.redactor import REDACTOR
 
 # Those of the library, whose generators are not closed when a connection ends.
@@ -85,11 +85,11 @@ class Guarded:
         """Connect, and return the names of the tools."""
         names: list[str] = []
 
-        async def use(link: Link) -> None:
+        async def use(link: ServerLink) -> None:
             listed = await link.request("tools/list", {}, 10)
             names.extend(each["name"] for each in listed["tools"])  # type: ignore[attr-defined]
 
-        await open_link(self.entry, self.given, Hooks(drop, drop, str, None), "1", lambda: 1.0, use)
+        await open_link(self.entry, self.given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, use)
         return names
 
     async def challenge(self) -> Challenge:

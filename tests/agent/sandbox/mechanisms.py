@@ -16,7 +16,7 @@ from tests.agent.sandbox.world import Command, World, Wrap, processes_named, run
 
 import pinnace_agent
 from pinnace_agent.config.sandbox_settings import SandboxMode
-from pinnace_agent.core.ports.confinement import Start
+from pinnace_agent.core.ports.confinement import ProgramStart
 from pinnace_agent.sandbox.bubblewrap import GATE_PLACE
 from pinnace_agent.sandbox.gate import Gates
 from pinnace_agent.sandbox.landlock import LandlockConfinement, landlock_refusal
@@ -124,7 +124,7 @@ def _program(command: Command) -> int:
 def _in_bubblewrap(
     confinement: BubblewrapConfinement, verifies: bool, made: World, arguments: Sequence[str]
 ) -> Command:
-    confined = confinement.confine(Start(arguments, made.env, str(made.project)))
+    confined = confinement.confine(ProgramStart(arguments, made.env, str(made.project)))
     start = confined.start
     if not verifies:
         confined.expected = ()
@@ -156,7 +156,7 @@ os._exit(status)
 
 
 def _under_landlock(confinement: LandlockConfinement, made: World, arguments: Sequence[str]) -> Command:
-    confined = confinement.confine(Start(arguments, made.env, str(made.project)))
+    confined = confinement.confine(ProgramStart(arguments, made.env, str(made.project)))
     place = str(Path(pinnace_agent.__file__).parents[1])
     given = [*map(str, confined.for_supervisor), str(made.project)]
     command = [made.python, "-I", "-S", "-B", "-c", _AGENT, place, *given]

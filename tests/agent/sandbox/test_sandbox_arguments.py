@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace_agent.sandbox.bubblewrap import GRACE, Hidden, Layout, command_arguments, setup_arguments
+from pinnace_agent.sandbox.bubblewrap import GRACE, HiddenFolder, Layout, command_arguments, setup_arguments
 
 LAYOUT = Layout(
     program="/usr/bin/bwrap",
@@ -12,9 +12,9 @@ LAYOUT = Layout(
     writable=("/also",),
     readable=("/tmp/env",),
     outputs=("/tmp/out",),
-    hidden_folders=(Hidden("/h/.ssh", ("/h/.ssh/known_hosts",)),),
+    hidden_folders=(HiddenFolder("/h/.ssh", ("/h/.ssh/known_hosts",)),),
     hidden_files=("/h/.netrc",),
-    agent_dir=Hidden("/h/.pi/agent", ("/h/.pi/agent/skills",)),
+    agent_dir=HiddenFolder("/h/.pi/agent", ("/h/.pi/agent/skills",)),
     pinned=("/w/.git",),
     protected=("/w/.git/config",),
     absent=("/w/.pi",),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.agent.sandbox.conftest import Confined
 
-from pinnace_agent.core.ports.confinement import Start
+from pinnace_agent.core.ports.confinement import ProgramStart
 from pinnace_agent.sandbox.bubblewrap import setup_arguments
 
 # Each line prints its name if it succeeds.
@@ -144,7 +144,7 @@ def test_without_it_an_attempt_succeeds(words: list[str], confined: Confined, dr
 
 @pytest.mark.parametrize("is_dropped", [False, True])
 def test_without_chdir_a_command_begins_elsewhere(confined: Confined, is_dropped: bool) -> None:
-    program = confined.confinement.confine(Start(["/bin/pwd"], dict(os.environ), str(confined.folder)))
+    program = confined.confinement.confine(ProgramStart(["/bin/pwd"], dict(os.environ), str(confined.folder)))
     start = program.start
     words = list(start.arguments)
     place = words.index("--chdir")

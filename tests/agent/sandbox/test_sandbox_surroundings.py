@@ -12,7 +12,7 @@ import pytest
 from tests.agent.sandbox.conftest import Confined
 from tests.source_tree import PYTHONPATH
 
-from pinnace_agent.core.ports.confinement import Start
+from pinnace_agent.core.ports.confinement import ProgramStart
 from pinnace_agent.sandbox.launcher import Bubblewrap, BubblewrapConfinement
 from pinnace_agent.sandbox.private_folder import PrivateFolder
 from pinnace_agent.sandbox.probe import Unavailable, probe
@@ -108,7 +108,7 @@ def test_without_descriptors_no_start_is_prepared_and_none_is_lost(
     for limit in unused[:10]:  # so many are left
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limits[1]))
         try:
-            start = confined.confinement.confine(Start(["true"], {}, "/"))
+            start = confined.confinement.confine(ProgramStart(["true"], {}, "/"))
         except OSError:
             pass
         else:
@@ -145,7 +145,7 @@ def test_an_older_bubblewrap_refuses_namespaces_by_the_filter(
         "-c",
         "unshare -U true && echo made; unshare -Ur true && echo made; unshare -n true && echo made",
     ]
-    program = confinement.confine(Start(words, dict(os.environ), str(confined.folder)))
+    program = confinement.confine(ProgramStart(words, dict(os.environ), str(confined.folder)))
     start = program.start
     with subprocess.Popen(
         list(start.arguments),

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.agent.sandbox.conftest import Confined, UnderLandlock
 
-from pinnace_agent.core.ports.confinement import Start
+from pinnace_agent.core.ports.confinement import ProgramStart
 from pinnace_agent.sandbox import opened
 from pinnace_agent.sandbox.landlock import LandlockStart, landlock_refusal
 from pinnace_agent.sandbox.launcher import ConfinedProgram
 from pinnace_agent.sandbox.opened import LinkOnTheWay, look_at
-from pinnace_agent.sandbox.verification import Expected, NotAsMeant, verify
+from pinnace_agent.sandbox.verification import ExpectedFile, NotAsMeant, verify
 from pinnace_agent.shell.process import ShellUnavailable
 
 # By what the layout makes of it: pinned, protected, hidden, and the working folder itself.
@@ -41,7 +41,7 @@ def world(confined: Confined) -> Confined:
 
 
 def prepared(confined: Confined, script: str) -> ConfinedProgram:
-    return confined.confinement.confine(Start(["/bin/sh", "-c", script], dict(os.environ), str(confined.folder)))
+    return confined.confinement.confine(ProgramStart(["/bin/sh", "-c", script], dict(os.environ), str(confined.folder)))
 
 
 def put_link(path: Path, to: Path) -> None:
@@ -157,13 +157,13 @@ def test_a_program_does_not_run_if_its_gate_is_closed(world: Confined) -> None:
 
 def test_another_view_is_named() -> None:
     here = look_at("/usr").identity
-    verify([Expected("/usr", here, look_at("/usr").is_read_only)], os.getpid())
+    verify([ExpectedFile("/usr", here, look_at("/usr").is_read_only)], os.getpid())
     for wrong in (
-        Expected("/usr", look_at("/etc").identity, is_read_only=False),
-        Expected("/usr", here, not look_at("/usr").is_read_only),
-        Expected("/usr"),
-        Expected("/usr", is_file=True),
-        Expected("/nowhere"),
+        ExpectedFile("/usr", look_at("/etc").identity, is_read_only=False),
+        ExpectedFile("/usr", here, not look_at("/usr").is_read_only),
+        ExpectedFile("/usr"),
+        ExpectedFile("/usr", is_file=True),
+        ExpectedFile("/nowhere"),
     ):
         with pytest.raises(NotAsMeant, match=wrong.path):
             verify([wrong], os.getpid())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pinnace_rpc.cli.arguments import parse_arguments
 from pinnace_rpc.cli.options import Options
-from pinnace_rpc.cli.parser import Argument, CommandError, Leave, Option, Scanner, Subcommand, UsageError, parse
+from pinnace_rpc.cli.parser import Argument, CommandError, Option, Scanner, Subcommand, TextRequested, UsageError, parse
 from pinnace_rpc.cli.table import NAMES, OPTIONS
 
 # Fields of rows that `arguments` decides by, and that are no options of a process themselves.
@@ -82,7 +82,7 @@ def test_every_word_is_an_option_a_value_a_message_or_the_reason_of_a_refusal(wo
 def test_any_command_line_has_options_or_is_refused(words: list[str]) -> None:
     try:
         options = parse_arguments(["--mode", "rpc", "-ne", *words], {})
-    except (CommandError, Leave):
+    except (CommandError, TextRequested):
         return
 
     assert isinstance(options, Options)

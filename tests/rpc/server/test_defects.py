@@ -27,7 +27,7 @@ from pinnace_fuzz.harness import coverage
 from pinnace_fuzz.trials.reading import worded
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import PiProjection, make_projection
-from pinnace_rpc.server.startup import Prepared, compose
+from pinnace_rpc.server.startup import PreparedAgent, compose
 from pinnace_spec.observers import Checks, End, judge
 from pinnace_spec.observers.trace_file import step_of
 from pinnace_spec.profiles.generations import generation
@@ -55,7 +55,7 @@ async def answers(*commands: dict[str, object]) -> list[dict[str, Any]]:
     registry = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent")).registry
     registry.__class__ = BrokenRegistry
     profile = AgentProfile(registry, {}, str)
-    prepared = Prepared(profile, Session("/nonexistent"), Library(None), Selection(), Settings())
+    prepared = PreparedAgent(profile, Session("/nonexistent"), Library(None), Selection(), Settings())
     outbox, sink = Outbox(make_projection("pi")), Sink()
     async with trio.open_nursery() as nursery:
         dispatcher = compose(prepared, outbox, Jobs(nursery)).dispatcher
@@ -72,7 +72,7 @@ async def test_a_shell_command_that_can_not_begin_is_answered(monkeypatch: pytes
     """As in a process that has no descriptor left for the modules that its first command needs."""
     monkeypatch.setitem(sys.modules, "pinnace_agent.shell.output", None)
     registry = load_configuration({"HOME": "/nonexistent"}, Path("/nonexistent")).registry
-    prepared = Prepared(
+    prepared = PreparedAgent(
         AgentProfile(registry, {}, str), Session("/nonexistent"), Library(None), Selection(), Settings()
     )
     outbox, sink = Outbox(make_projection("pi")), Sink()
@@ -164,7 +164,7 @@ async def conversation(projection: PiProjection, tool: BashTool, session: Sessio
         nursery.start_soon(outbox.pump, sink)
         async with trio.open_nursery() as jobs_nursery:
             agent = compose(
-                Prepared(profile, session, Library(None), Selection(), Settings()), outbox, Jobs(jobs_nursery)
+                PreparedAgent(profile, session, Library(None), Selection(), Settings()), outbox, Jobs(jobs_nursery)
             )
             for text in ("run `it`", "count to 2"):
                 line = json.dumps({"id": text, "type": "prompt", "message": text}).encode()

@@ -30,7 +30,7 @@ from pinnace_agent.tools.bash import BashTool
 from pinnace_fuzz.trials.reading import worded
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import make_projection
-from pinnace_rpc.server.startup import Prepared, compose
+from pinnace_rpc.server.startup import PreparedAgent, compose
 from pinnace_spec.observers import Checks, End, Step, judge
 from pinnace_spec.profiles.generations import generation
 from pinnace_spec.records.outputs import validate_output
@@ -93,7 +93,7 @@ async def play(script: list[Send]) -> tuple[list[dict[str, Any]], list[Step], En
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outbox.pump, client)
         async with trio.open_nursery() as jobs_nursery:
-            prepared = Prepared(profile, session, Library(None), Selection(), Settings())
+            prepared = PreparedAgent(profile, session, Library(None), Selection(), Settings())
             agent = compose(prepared, outbox, Jobs(jobs_nursery), done.set)
             for number, send in enumerate(script):
                 await trio.sleep(send.delay_ms / 1000)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, read_login
-from pinnace_agent.files.json_file import Edited, FileForm, LockedFile, edit_object, pretty
+from pinnace_agent.files.json_file import FileForm, JsonEdit, LockedFile, edit_object, pretty
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 from pinnace_agent.redaction.policy import Secret
 
@@ -21,7 +21,7 @@ class LoginInTheWay(Exception):
     """The provider has a login of pi's, which is not overwritten by accident."""
 
 
-def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = False) -> Edited:
+def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = False) -> JsonEdit:
     """Store a key for a provider, in place of its former one.
 
     Args:
@@ -48,7 +48,7 @@ def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = 
     return edit_object(path, change, _FORM)
 
 
-def store_login(path: Path, provider: str, login: Login) -> Edited:
+def store_login(path: Path, provider: str, login: Login) -> JsonEdit:
     """Store a login for a provider, in place of its former entry. Raises as `store_key`, but for LoginInTheWay."""
 
     def change(content: JsonObject) -> JsonObject:
@@ -94,7 +94,7 @@ class LockedAuth:
         self._file.release()
 
 
-def remove_entry(path: Path, provider: str, *, removes_login: bool = False) -> Edited:
+def remove_entry(path: Path, provider: str, *, removes_login: bool = False) -> JsonEdit:
     """Remove the entry of a provider. Raises what `store_key` does."""
 
     def change(content: JsonObject) -> JsonObject:
@@ -104,7 +104,7 @@ def remove_entry(path: Path, provider: str, *, removes_login: bool = False) -> E
         return content
 
     # A file is not created in order to remove from it.
-    return edit_object(path, change, _FORM) if path.exists() else Edited(is_changed=False)
+    return edit_object(path, change, _FORM) if path.exists() else JsonEdit(is_changed=False)
 
 
 def _is_login(entry: object) -> bool:

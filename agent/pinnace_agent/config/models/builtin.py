@@ -30,7 +30,7 @@ class BuiltInProvider(NamedTuple):
     """The id of the model to start with when nothing was chosen."""
 
 
-class Index(NamedTuple):
+class ProviderIndex(NamedTuple):
     """All providers, without their models."""
 
     providers: Mapping[str, BuiltInProvider]
@@ -44,11 +44,11 @@ class Index(NamedTuple):
 
 
 @cache
-def index() -> Index:
+def index() -> ProviderIndex:
     """Return the index, read once."""
     content: dict[str, Any] = orjson.loads((FOLDER / "index.json").read_bytes())  # Any: a test checks its shape
     entries: dict[str, Any] = content["providers"]
-    return Index(
+    return ProviderIndex(
         {name: BuiltInProvider(one["api"], one["baseUrl"], one["default"]) for name, one in entries.items()},
         {
             **{name: tuple(one["apiKeyEnv"]) for name, one in entries.items()},

@@ -23,7 +23,7 @@ LeftOutFields = tuple[
 ]
 
 
-class Usable(NamedTuple):
+class UsableModels(NamedTuple):
     """What of a models.json can be used."""
 
     entries: dict[str, JsonObject]
@@ -32,7 +32,7 @@ class Usable(NamedTuple):
     """The fields of a `LeftOut` of the catalog."""
 
 
-def usable_entries(path: Path, content: JsonObject) -> Usable:
+def usable_entries(path: Path, content: JsonObject) -> UsableModels:
     """Return the entries of a models.json, without what its mistakes leave out.
 
     Args:
@@ -42,9 +42,9 @@ def usable_entries(path: Path, content: JsonObject) -> Usable:
     outside = check_file(content)
     providers = content.get("providers", {})
     if not is_object(providers):
-        return Usable({}, (Diagnostic(str(path), _screenful(outside), "the file is ignored"),))
+        return UsableModels({}, (Diagnostic(str(path), _screenful(outside), "the file is ignored"),))
     checked = [_Entry(provider, entry) for provider, entry in providers.items()]
-    return Usable(
+    return UsableModels(
         {each.provider: each.usable for each in checked if each.usable is not None},
         (
             *hints(str(path), outside),

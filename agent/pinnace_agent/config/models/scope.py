@@ -11,7 +11,7 @@ from pinnace_spec.records.messages import THINKING_LEVELS, Model, ThinkingLevel
 
 
 class ScopedModel(NamedTuple):
-    """One model of the scope."""
+    """A model that a pattern of the scope names, and the thinking level of that pattern."""
 
     model: Model
     level: ThinkingLevel | None

@@ -16,7 +16,7 @@ Access = Literal["policy", "read-only", "tools"]
 policy says, for a program of the agent's own: it is not checked what has changed while it ran."""
 
 
-class Start(NamedTuple):
+class ProgramStart(NamedTuple):
     """How a program is started."""
 
     arguments: Sequence[str]
@@ -28,7 +28,7 @@ class Start(NamedTuple):
     """Descriptors beside the usual three that the program inherits, under the same numbers."""
 
 
-class Launched(Protocol):
+class LaunchedProgram(Protocol):
     """A process that was started: a child of this one, the leader of a group and of a session."""
 
     @property
@@ -52,7 +52,7 @@ class ConfinedStart(Protocol):
     The caller calls `launch` once, then `release`, and `close` when the process was reaped or could not be started.
     """
 
-    def launch(self, stdin: int, stdout: int, stderr: int) -> Launched:
+    def launch(self, stdin: int, stdout: int, stderr: int) -> LaunchedProgram:
         """Start it, in a session of its own. Blocks for some milliseconds.
 
         MUST be called in a thread that lives as long as the agent: the end of that thread ends the program.
@@ -187,7 +187,7 @@ class Confinement(Protocol):
         """The children of this process that belong to the sandbox itself and to no program; it reaps them."""
         ...
 
-    def confine(self, start: Start, access: Access = "policy") -> ConfinedStart:
+    def confine(self, start: ProgramStart, access: Access = "policy") -> ConfinedStart:
         """Return how a program is started inside the sandbox. Blocks: it reads the disk. For any thread.
 
         Raises:

@@ -69,7 +69,7 @@ class RunMessages(Protocol):
 
 
 class ExtensionRun(Protocol):
-    """The extensions of one run."""
+    """What extensions observe and change of one run."""
 
     @property
     def observer(self) -> "RunObserver":

@@ -25,7 +25,7 @@ class DependencyError(Exception):
     """A declared dependency is missing, or the declaration is invalid; the text says what to do."""
 
 
-class Declaration(NamedTuple):
+class DependencyDeclaration(NamedTuple):
     """The declaration of an extension."""
 
     dependencies: Sequence[str] = ()
@@ -51,7 +51,7 @@ def check_dependencies(entry: str, folder: str | None) -> None:
             )
 
 
-def _declarations(entry: str, folder: str | None) -> list[Declaration]:
+def _declarations(entry: str, folder: str | None) -> list[DependencyDeclaration]:
     # Invalid UTF-8 is reported when the file is compiled.
     source = Path(entry).read_bytes().decode("utf-8", "replace")
     declarations = [inline_declaration(source)]
@@ -73,7 +73,7 @@ def read_toml(path: Path) -> Mapping[str, object]:
         raise DependencyError(f"{path.name} is damaged: {error}") from error
 
 
-def inline_declaration(source: str) -> Declaration:
+def inline_declaration(source: str) -> DependencyDeclaration:
     """Read the block of a script's metadata, if there is one (PEP 723).
 
     Raises:
@@ -83,7 +83,7 @@ def inline_declaration(source: str) -> Declaration:
     if len(blocks) > 1:
         raise DependencyError("has more than one block of script metadata")
     if not blocks:
-        return Declaration()
+        return DependencyDeclaration()
     try:
         content = tomllib.loads(blocks[0])
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -91,7 +91,7 @@ def inline_declaration(source: str) -> Declaration:
     return _declaration("script metadata", content, "dependencies", "requires-python")
 
 
-def project_declaration(content: Mapping[str, object]) -> Declaration:
+def project_declaration(content: Mapping[str, object]) -> DependencyDeclaration:
     """Read the `project` table of a pyproject.toml.
 
     Raises:
@@ -125,13 +125,13 @@ def _script_blocks(source: str) -> list[str]:
     return blocks
 
 
-def _declaration(place: str, table: Mapping[str, object], dependencies: str, python: str) -> Declaration:
+def _declaration(place: str, table: Mapping[str, object], dependencies: str, python: str) -> DependencyDeclaration:
     listed, required = table.get(dependencies, []), table.get(python)
     if not is_list(listed) or not all(isinstance(each, str) for each in listed):
         raise DependencyError(f"{dependencies} in its {place} must be a list of strings")
     if required is not None and not isinstance(required, str):
         raise DependencyError(f"{python} in its {place} must be a string")
-    return Declaration([each for each in listed if isinstance(each, str)], required)
+    return DependencyDeclaration([each for each in listed if isinstance(each, str)], required)
 
 
 def _check_python(specifier: str) -> None:

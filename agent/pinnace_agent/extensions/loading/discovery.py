@@ -87,7 +87,7 @@ class ExtensionSources(NamedTuple):
 
 
 @dataclass(slots=True)
-class Discovered:
+class DiscoveredExtensions:
     """The result of a search."""
 
     candidates: list[Candidate] = field(default_factory=list[Candidate])
@@ -100,7 +100,7 @@ class Discovered:
     notices: list[str] = field(default_factory=list[str])
 
 
-def discover(wanted: ExtensionSources) -> Discovered:
+def discover(wanted: ExtensionSources) -> DiscoveredExtensions:
     """Find the extensions to load."""
     return _Search(wanted).run()
 
@@ -127,11 +127,11 @@ def resolve_named(words: Sequence[str], cwd: str, env: Mapping[str, str]) -> tup
 class _Search:
     def __init__(self, wanted: ExtensionSources) -> None:
         self._wanted = wanted
-        self._found = Discovered()
+        self._found = DiscoveredExtensions()
         self._seen: set[str] = set()
         self._folders = Folders()
 
-    def run(self) -> Discovered:
+    def run(self) -> DiscoveredExtensions:
         wanted = self._wanted
         for word in wanted.named:
             self._named(word)

@@ -28,7 +28,7 @@ class LoadFailure(NamedTuple):
 
 
 class ExtensionPlace(NamedTuple):
-    """The place of an extension."""
+    """The file that an extension is loaded from, and where its relative imports lead."""
 
     entry: str
     folder: str | None = None

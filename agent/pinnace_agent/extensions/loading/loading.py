@@ -41,7 +41,7 @@ class _LoadError(Exception):
 
 
 @dataclass(slots=True, frozen=True, eq=False)
-class Loaded:
+class LoadedExtension:
     """One loaded extension."""
 
     extension: Extension
@@ -57,7 +57,7 @@ class Loaded:
 class LoadReport:
     """The result of loading."""
 
-    loaded: list[Loaded] = field(default_factory=list[Loaded])
+    loaded: list[LoadedExtension] = field(default_factory=list[LoadedExtension])
     """In load order."""
     failures: list[LoadFailure] = field(default_factory=list[LoadFailure])
     notices: list[str] = field(default_factory=list[str])
@@ -114,7 +114,7 @@ class Loader:
         self._environment = environment
         self._limits = limits or LoadLimits()
         self._log_line = log or _log.info
-        self._done: dict[str, Loaded | LoadFailure] = {}
+        self._done: dict[str, LoadedExtension | LoadFailure] = {}
         self._order: list[Extension] = []
 
     async def load(self, candidates: Sequence[Candidate], inline: Sequence[Inline] = ()) -> LoadReport:
@@ -134,7 +134,7 @@ class Loader:
             report.notices += [f"{loaded.extension.path}: {text}" for text in loaded.extension.diagnostics]
         return report
 
-    def unload(self, loaded: Sequence[Loaded]) -> None:
+    def unload(self, loaded: Sequence[LoadedExtension]) -> None:
         """Remove extensions and their modules; their session instance must have ended."""
         for each in loaded:
             self.bus.drop(each.extension)
@@ -142,7 +142,7 @@ class Loader:
             if each.module is not None:
                 modules.forget(each.module)
 
-    async def _once(self, identity: str, report: LoadReport, load: Callable[[], Awaitable[Loaded]]) -> None:
+    async def _once(self, identity: str, report: LoadReport, load: Callable[[], Awaitable[LoadedExtension]]) -> None:
         done = self._done.get(identity)
         if done is None:
             await trio.lowlevel.checkpoint()
@@ -157,7 +157,7 @@ class Loader:
             report.loaded.append(done)
             self._order = report.extensions
 
-    async def _load_file(self, candidate: Candidate) -> Loaded:
+    async def _load_file(self, candidate: Candidate) -> LoadedExtension:
         entry, folder = candidate.entry, candidate.folder
         name, digest = entry, ""
         with self._reporting(candidate.source["path"], entry, folder), watched(entry, self._limits, self._log_line):
@@ -182,9 +182,9 @@ class Loader:
                 self._discard(extension)
                 modules.forget(name)
                 raise
-        return Loaded(extension, api, digest, name)
+        return LoadedExtension(extension, api, digest, name)
 
-    async def _load_inline(self, inline: Inline) -> Loaded:
+    async def _load_inline(self, inline: Inline) -> LoadedExtension:
         with self._reporting(inline.path, inline.path, None), watched(inline.path, self._limits, self._log_line):
             extension, api = self._new(inline.path, inline.source)
             extension.is_replaceable = inline.is_replaceable
@@ -193,7 +193,7 @@ class Loader:
             except BaseException:
                 self._discard(extension)
                 raise
-        return Loaded(extension, api)
+        return LoadedExtension(extension, api)
 
     def _new(self, path: str, source: SourceInfo) -> tuple[Extension, ExtensionAPI]:
         extension = Extension(path, source, self._generation)

@@ -19,7 +19,7 @@ from pinnace_agent.extensions.events.events import Event
 from pinnace_agent.extensions.handlers.chains import Chains
 
 
-class Growing(Protocol):
+class GrowingEvent(Protocol):
     """An event that grows until it is delivered."""
 
     def take(self) -> Sequence[Event]:
@@ -33,7 +33,7 @@ class EventLane:
     def __init__(self, chains: Chains) -> None:
         """Deliver events with `chains`."""
         self._chains = chains
-        self._queue: deque[Event | Growing] = deque()
+        self._queue: deque[Event | GrowingEvent] = deque()
         self._lock = trio.Lock()
         self._taken = 0
         self._filled = trio.Event()
@@ -48,7 +48,7 @@ class EventLane:
         return self._taken + len(self._queue)
 
     @property
-    def newest(self) -> Event | Growing | None:
+    def newest(self) -> Event | GrowingEvent | None:
         """The newest event whose delivery has not started."""
         return self._queue[-1] if self._queue else None
 
@@ -57,11 +57,11 @@ class EventLane:
         if self._chains.has_handlers(event):
             self._append(make())
 
-    def put_growing(self, event: Growing) -> None:
+    def put_growing(self, event: GrowingEvent) -> None:
         """Queue an event that grows until its delivery. The caller has checked that it has a handler."""
         self._append(event)
 
-    def _append(self, event: Event | Growing) -> None:
+    def _append(self, event: Event | GrowingEvent) -> None:
         self._queue.append(event)
         self._filled.set()
 

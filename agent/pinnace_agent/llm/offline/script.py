@@ -57,7 +57,7 @@ class ScriptedError(NamedTuple):
 
 
 class ScriptedAnswer(NamedTuple):
-    """One answer."""
+    """What the offline model streams for one request, and how fast."""
 
     match: re.Pattern[str] | None = None
     thinking: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ _LF: Final = 0x0A
 
 
 class SseEvent(NamedTuple):
-    """One event."""
+    """An event of a stream: its name and its data, as bytes."""
 
     name: bytes
     """Empty: the default, `message`."""

@@ -17,7 +17,7 @@ from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.oauth.credentials import FILE_NAME
-from pinnace_agent.mcp.oauth.sign_in import User, sign_in_to
+from pinnace_agent.mcp.oauth.sign_in import SignInUser, sign_in_to
 from pinnace_agent.mcp.opening import credentials_of
 from pinnace_agent.mcp.ports import Challenge, NeedsAuth, SignInCancelled, SignInFailed
 from pinnace_agent.mcp.server import Server
@@ -157,7 +157,7 @@ class SignIns:
 _CANCELLED: Final = "Sign-in cancelled."
 
 
-class _Dialog(User):
+class _Dialog(SignInUser):
     """The user of a session."""
 
     def __init__(self, ui: UserInterface, name: str) -> None:

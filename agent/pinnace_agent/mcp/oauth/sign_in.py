@@ -28,7 +28,7 @@ _PATH: Final = "/callback"
 _HOSTS: Final[Sequence[Host]] = ("127.0.0.1", "localhost", "::1")
 
 
-class User(Protocol):
+class SignInUser(Protocol):
     """Who signs in."""
 
     def show(self, url: str) -> None:
@@ -46,7 +46,7 @@ async def sign_in_to(
     given: launching.Environment,
     credentials: Credentials,
     challenge: Challenge,
-    user: User,
+    user: SignInUser,
     limit_s: float = LIMIT_S,
 ) -> None:
     """Let a user sign in to a server, and store the tokens. The library must be loaded. Cancelling stores nothing.
@@ -95,7 +95,7 @@ async def sign_in_to(
 class _Page:
     """The page of the redirect, and the user who may paste its address."""
 
-    def __init__(self, redirect: Redirect, uri: str, user: User) -> None:
+    def __init__(self, redirect: Redirect, uri: str, user: SignInUser) -> None:
         self.uri = uri
         self._redirect = redirect
         self._user = user
@@ -127,7 +127,7 @@ class _Page:
 
 
 @asynccontextmanager
-async def _page(oauth: OAuth, client: JsonObject, user: User) -> AsyncGenerator[_Page, None]:
+async def _page(oauth: OAuth, client: JsonObject, user: SignInUser) -> AsyncGenerator[_Page, None]:
     """Listen for the redirect: where it is configured, else where the client is registered for, else anywhere."""
     parts = urlsplit(oauth.callback_url or f"http://127.0.0.1{_PATH}")
     host: Host = _HOSTS[0]

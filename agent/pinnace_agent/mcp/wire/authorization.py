@@ -166,7 +166,7 @@ class StoredToken(httpx2.Auth):
             await trio.to_thread.run_sync(self._credentials.save, gone)
 
 
-class Redirecting(Protocol):
+class SignInRedirect(Protocol):
     """The page that the authorization server sends the browser to, and the user whom it asks."""
 
     uri: str
@@ -184,7 +184,7 @@ async def sign_in(
     credentials: Credentials,
     settings: ClientSettings,
     challenge: Challenge,
-    redirecting: Redirecting,
+    redirecting: SignInRedirect,
     open_client: OpenClient,
 ) -> None:
     """Let the user sign in to a server, and store the tokens.
@@ -217,7 +217,7 @@ async def _sign_in(
     credentials: Credentials,
     settings: ClientSettings,
     challenge: Challenge,
-    redirecting: Redirecting,
+    redirecting: SignInRedirect,
     open_client: OpenClient,
 ) -> None:
     stored = await trio.to_thread.run_sync(credentials.load)
@@ -311,7 +311,7 @@ def _provider(
     credentials: Credentials,
     settings: ClientSettings,
     stored: StoredCredentials,
-    redirecting: Redirecting | None = None,
+    redirecting: SignInRedirect | None = None,
     *,
     is_step_up: bool = False,
 ) -> OAuthClientProvider:

@@ -25,9 +25,9 @@ from pinnace_agent.llm.transport.client import add_ca_certificates
 from pinnace_agent.llm.transport.proxies import PROXY_VARIABLES, configured_proxy, environment_routes
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.ports import Challenge, LinkLost
-from pinnace_agent.mcp.wire.incoming import Incoming
-from pinnace_agent.mcp.wire.local_addresses import Elsewhere, must_be_elsewhere
-from pinnace_agent.mcp.wire.outgoing import Outgoing
+from pinnace_agent.mcp.wire.incoming import IncomingMessages
+from pinnace_agent.mcp.wire.local_addresses import RemoteOnlyTransport, must_be_elsewhere
+from pinnace_agent.mcp.wire.outgoing import OutgoingMessages
 from pinnace_agent.mcp.wire.streams import Streams
 from pinnace_agent.mcp.wire.surrogates import Repairing
 
@@ -269,7 +269,11 @@ async def _sent(request: httpx2.Request) -> Mapping[str, object]:
 
 @asynccontextmanager
 async def endpoint(
-    address: Address, statuses: Statuses, incoming: Incoming, outgoing: Outgoing, lost: Callable[[str], None]
+    address: Address,
+    statuses: Statuses,
+    incoming: IncomingMessages,
+    outgoing: OutgoingMessages,
+    lost: Callable[[str], None],
 ) -> AsyncGenerator[Streams, None]:
     """Connect to a server, and end the session with the block, which is cancelled when the connection is lost.
 
@@ -312,7 +316,7 @@ async def endpoint(
 
 async def _sort(
     theirs: _Receives,
-    incoming: Incoming,
+    incoming: IncomingMessages,
     send: MemoryObjectSendStream[SessionMessage | Exception],
     end: Callable[[str], None],
 ) -> None:
@@ -345,7 +349,7 @@ def _size_of(message: JSONRPCMessage) -> int:
     return len(message.model_dump_json()) if isinstance(message, JSONRPCNotification) else 0
 
 
-async def _send(outgoing: Outgoing, ours: _Sends) -> None:
+async def _send(outgoing: OutgoingMessages, ours: _Sends) -> None:
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         while True:
             await ours.send(await outgoing.next())
@@ -386,7 +390,7 @@ def _client(
     def transport(proxy: str | None, name: str) -> httpx2.AsyncBaseTransport:
         try:
             inner: httpx2.AsyncBaseTransport = httpx2.AsyncHTTPTransport(verify=context, proxy=proxy)
-            return wrapped(Elsewhere(inner, is_proxied=proxy is not None) if is_remote else inner)
+            return wrapped(RemoteOnlyTransport(inner, is_proxied=proxy is not None) if is_remote else inner)
         except ImportError:
             problem = "SOCKS needs the Python package socksio"
         except (ValueError, httpx2.InvalidURL):  # their texts may quote a password

@@ -44,7 +44,7 @@ class ServerListener(Protocol):
         ...
 
 
-class Incoming:
+class IncomingMessages:
     """The messages of one connection."""
 
     def __init__(self, listener: ServerListener) -> None:

@@ -49,18 +49,18 @@ from pinnace_agent.mcp.entries import Protocol
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
     Challenge,
-    Hooks,
-    Link,
     LinkLost,
     NeedsAuth,
     OnProgress,
     ServerError,
+    ServerHooks,
+    ServerLink,
     SessionExpired,
     Unreachable,
 )
 from pinnace_agent.mcp.wire.http import Address, Statuses, endpoint
-from pinnace_agent.mcp.wire.incoming import REFUSED, Incoming
-from pinnace_agent.mcp.wire.outgoing import Outgoing
+from pinnace_agent.mcp.wire.incoming import REFUSED, IncomingMessages
+from pinnace_agent.mcp.wire.outgoing import OutgoingMessages
 from pinnace_agent.mcp.wire.stdio import Launch, program
 from pinnace_agent.mcp.wire.streams import Streams
 
@@ -93,9 +93,9 @@ class _Call:
 
 
 class _Connection:
-    """A `Link`, and the listener of its messages."""
+    """A `ServerLink`, and the listener of its messages."""
 
-    def __init__(self, hooks: Hooks, release: str, sign_in_text: str) -> None:
+    def __init__(self, hooks: ServerHooks, release: str, sign_in_text: str) -> None:
         self._hooks = hooks
         self._sign_in_text = sign_in_text
         self._calls: dict[int, _Call] = {}
@@ -103,8 +103,8 @@ class _Connection:
         self._questions = 0
         """To the user, that are open: no clock runs."""
         self.statuses = Statuses()
-        self.incoming = Incoming(self)
-        self.outgoing = Outgoing(self.incoming.answered, self.lost)
+        self.incoming = IncomingMessages(self)
+        self.outgoing = OutgoingMessages(self.incoming.answered, self.lost)
         self.ended = trio.Event()
         self.reason = ""
         self.details = ""
@@ -329,10 +329,10 @@ class _Connection:
 
 async def hold(
     to: Launch | Address,
-    hooks: Hooks,
+    hooks: ServerHooks,
     release: str,
     ending_s: Callable[[], float],
-    use: Callable[[Link], Awaitable[None]],
+    use: Callable[[ServerLink], Awaitable[None]],
     *,
     protocol: Protocol = "handshake",
 ) -> None:

@@ -18,7 +18,7 @@ REFUSED: Final = "it is an address of this machine, and the MCP server is not on
 _LOCALHOST: Final = "localhost"
 
 
-class Elsewhere(httpx2.AsyncBaseTransport):
+class RemoteOnlyTransport(httpx2.AsyncBaseTransport):
     """Sends requests to other machines alone."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, *, is_proxied: bool) -> None:

@@ -16,7 +16,7 @@ from mcp_types import JSONRPCError, JSONRPCResponse
 from pinnace_agent.mcp import limits
 
 
-class Outgoing:
+class OutgoingMessages:
     """The messages to one server that were not sent yet."""
 
     def __init__(self, answered: Callable[[object], None], overflow: Callable[[str], None]) -> None:

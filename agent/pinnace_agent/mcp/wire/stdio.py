@@ -18,8 +18,8 @@ from mcp.shared.message import SessionMessage
 
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.ports import LinkLost
-from pinnace_agent.mcp.wire.incoming import Incoming
-from pinnace_agent.mcp.wire.outgoing import Outgoing
+from pinnace_agent.mcp.wire.incoming import IncomingMessages
+from pinnace_agent.mcp.wire.outgoing import OutgoingMessages
 from pinnace_agent.mcp.wire.streams import Streams
 from pinnace_agent.shell.child_processes import CHILDREN, Child
 from pinnace_agent.shell.confined_process import NOT_RUN
@@ -66,8 +66,8 @@ class _Stderr:
 @asynccontextmanager
 async def program(
     launch: Launch,
-    incoming: Incoming,
-    outgoing: Outgoing,
+    incoming: IncomingMessages,
+    outgoing: OutgoingMessages,
     lost: Callable[[str, str], None],
     ending_s: Callable[[], float],
 ) -> AsyncGenerator[Streams, None]:
@@ -139,7 +139,7 @@ def telling_line(text: str) -> str:
 
 async def _read(
     child: Child,
-    incoming: Incoming,
+    incoming: IncomingMessages,
     send: MemoryObjectSendStream[SessionMessage | Exception],
     end: Callable[[str], None],
 ) -> None:
@@ -170,7 +170,7 @@ async def _read(
         pass  # the library has ended
 
 
-async def _write(child: Child, outgoing: Outgoing) -> None:
+async def _write(child: Child, outgoing: OutgoingMessages) -> None:
     stdin = child.process.stdin
     assert stdin is not None
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # its exit is noticed elsewhere

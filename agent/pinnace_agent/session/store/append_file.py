@@ -33,7 +33,7 @@ class FileReplaced(Exception):
     """What is at the path is not the file that was opened, or has lost what was in it. Nothing was written."""
 
 
-class Written(NamedTuple):
+class AppendResult(NamedTuple):
     """What a write did."""
 
     size: int
@@ -147,7 +147,7 @@ class AppendFile:
         self._open_line = data[end:]
         return data[:end]
 
-    def write(self, data: bytes) -> Written:
+    def write(self, data: bytes) -> AppendResult:
         """Write once, at the end, wherever that is by now. May write less than all.
 
         Raises:
@@ -177,7 +177,7 @@ class AppendFile:
         self._keep(start, ours)
         self._know(ours)
         self._changed_ns = os.fstat(number).st_mtime_ns
-        return Written(count, between)
+        return AppendResult(count, between)
 
     def take_back(self, count: int) -> bool:
         """Take away the last bytes, which are ours; return whether that was possible: not if others have written since.

@@ -45,7 +45,7 @@ class Descriptor:
 
 
 class Flush:
-    """One flush."""
+    """A flush of the file and of its folders, and the writes that it makes safe."""
 
     def __init__(self, target: int, end: int, folders: list[Path]) -> None:
         """Take the state of the file when it starts.

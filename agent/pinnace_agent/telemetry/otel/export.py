@@ -1,9 +1,9 @@
 """The way out: exporters by their standard names, what never passes them, and an end that takes two seconds at most.
 
 Spans and metrics are handed to threads of the library, which send them; nothing here waits for a collector but `close`.
-Every span passes `Wall`, in such a thread: content is put in there if it is wanted, and keys are taken out of all texts
-with what the redactor knows by then. Of spans of other code, such as the library of MCP, texts of errors are left out
-with the content, since they may quote it.
+Every span passes `FilteredExporter`, in such a thread: content is put in there if it is wanted, and keys are taken
+out of all texts with what the redactor knows by then. Of spans of other code, such as the library of MCP, texts of
+errors are left out with the content, since they may quote it.
 """
 
 import logging
@@ -99,7 +99,7 @@ class ContentProcessor(SpanProcessor):
         """Start a thread for each exporter."""
         self.content: Content | None = None
         """Of the span that ends next."""
-        self._batches = [BatchSpanProcessor(Wall(each, has_content=has_content)) for each in exporters]
+        self._batches = [BatchSpanProcessor(FilteredExporter(each, has_content=has_content)) for each in exporters]
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Do nothing."""
@@ -122,7 +122,7 @@ class ContentProcessor(SpanProcessor):
         return all(flushed)
 
 
-class Wall(SpanExporter):
+class FilteredExporter(SpanExporter):
     """An exporter behind a wall that no key passes, and no content that is not wanted."""
 
     def __init__(self, exporter: SpanExporter, *, has_content: bool) -> None:

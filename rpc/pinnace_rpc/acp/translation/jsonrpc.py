@@ -66,14 +66,14 @@ class Reply(NamedTuple):
     """None: there is a result."""
 
 
-class Malformed(NamedTuple):
+class MalformedMessage(NamedTuple):
     """What is no message; it is answered with the error."""
 
     id: RequestId
     error: RequestError
 
 
-Message: TypeAlias = Request | Notification | Reply | Malformed
+Message: TypeAlias = Request | Notification | Reply | MalformedMessage
 
 
 def parse_message(line: bytes | TooLong) -> Message:
@@ -133,5 +133,5 @@ def _is_id(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _malformed(identity: RequestId, code: int, text: str) -> Malformed:
-    return Malformed(identity, RequestError(code, text))
+def _malformed(identity: RequestId, code: int, text: str) -> MalformedMessage:
+    return MalformedMessage(identity, RequestError(code, text))

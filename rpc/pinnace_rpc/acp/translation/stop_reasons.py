@@ -44,7 +44,7 @@ _CODES: Final[Mapping[str, int]] = {
 }
 
 
-class Ending(NamedTuple):
+class TurnResult(NamedTuple):
     """The result of a turn."""
 
     reason: StopReason
@@ -52,7 +52,7 @@ class Ending(NamedTuple):
     """For `_meta.pinnace`."""
 
 
-def ending(settled: Mapping[str, object], answer: Mapping[str, object] | None) -> Ending | RequestError:
+def ending(settled: Mapping[str, object], answer: Mapping[str, object] | None) -> TurnResult | RequestError:
     """Return how a turn has ended that the client has not cancelled; an error: the model's work has failed.
 
     Args:
@@ -60,17 +60,17 @@ def ending(settled: Mapping[str, object], answer: Mapping[str, object] | None) -
         answer: The turn's last answer of a model; None: there is none.
     """
     if settled.get("reason") == "limit":
-        return Ending("max_turn_requests", {"limit": settled.get("limit")})
+        return TurnResult("max_turn_requests", {"limit": settled.get("limit")})
     if settled.get("aborted") is True:
-        return Ending("cancelled", {"abortedBy": "agent"})
+        return TurnResult("cancelled", {"abortedBy": "agent"})
     if answer is None:
-        return Ending("end_turn", {})
+        return TurnResult("end_turn", {})
     reason = answer.get("stopReason")
     if reason == "error":
         return failure(answer)
     if reason == "length" and not _has_calls(answer):
-        return Ending("max_tokens", {})
-    return Ending("end_turn", {})
+        return TurnResult("max_tokens", {})
+    return TurnResult("end_turn", {})
 
 
 def is_refusal(answer: Mapping[str, object] | None) -> bool:

@@ -23,7 +23,7 @@ from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables
 from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.values import legacy_variable
 from pinnace_agent.files.file_lock import LockHeld
-from pinnace_agent.files.json_file import Edited
+from pinnace_agent.files.json_file import JsonEdit
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_agent.redaction.policy import Secret
@@ -263,7 +263,7 @@ def _as_written(key: str) -> Secret:
     return Secret(f"${text}" if text.startswith("!") else text)
 
 
-def _edited(path: Path, provider: str, edit: Callable[[], Edited]) -> Edited:
+def _edited(path: Path, provider: str, edit: Callable[[], JsonEdit]) -> JsonEdit:
     try:
         return edit()
     except LoginInTheWay:
@@ -277,7 +277,7 @@ def _edited(path: Path, provider: str, edit: Callable[[], Edited]) -> Edited:
     raise CommandError(text)
 
 
-def _report_tightened(path: Path, edited: Edited) -> None:
+def _report_tightened(path: Path, edited: JsonEdit) -> None:
     if edited.is_tightened:
         echo(f"pinnace: others could read {path}; its mode is 600 now", is_error=True)
 

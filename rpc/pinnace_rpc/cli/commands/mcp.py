@@ -35,10 +35,10 @@ from pinnace_spec.nearest import did_you_mean
 if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.config.configuration import Configuration
     from pinnace_agent.core.ports.confinement import SandboxReport
-    from pinnace_agent.mcp.configuration import Configured
+    from pinnace_agent.mcp.configuration import ConfiguredServers
     from pinnace_agent.mcp.entries import ServerEntry
     from pinnace_agent.mcp.launching import Environment
-    from pinnace_agent.mcp.ports import Link
+    from pinnace_agent.mcp.ports import ServerLink
     from pinnace_agent.mcp.prompts import ServerPrompt
     from pinnace_agent.mcp.server import Server
 
@@ -340,7 +340,7 @@ def _to_sign_in(given: Mapping[str, object], command: str) -> "ServerEntry":
     return entry
 
 
-def _entry(found: "Configured", name: str) -> "ServerEntry":
+def _entry(found: "ConfiguredServers", name: str) -> "ServerEntry":
     if name not in found.servers:
         known = ", ".join(found.servers) or "none"
         raise CommandError("\n".join([f'no MCP server named "{name}" (there are: {known})', *found.errors]))
@@ -414,7 +414,7 @@ def _secret_values(entry: Mapping[str, object]) -> list[object]:
     return found
 
 
-def _found() -> "Configured":
+def _found() -> "ConfiguredServers":
     cwd = Path.cwd()
     is_trusted = load_configuration(os.environ, cwd).is_project_trusted
     found = configured(os.environ, cwd, is_trusted=is_trusted)
@@ -456,7 +456,7 @@ class _Tried:
 
 
 def _connected(
-    found: "Configured",
+    found: "ConfiguredServers",
     only: str | None,
     call: "tuple[str, object, list[Mapping[str, object]]] | None" = None,
 ) -> Sequence[_Tried]:
@@ -549,12 +549,12 @@ async def _served(
     import trio
 
     from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link
-    from pinnace_agent.mcp.ports import Hooks
+    from pinnace_agent.mcp.ports import ServerHooks
     from pinnace_agent.mcp.server import Server
 
-    hooks = Hooks(_ignore, _ignore, os.getcwd, None)
+    hooks = ServerHooks(_ignore, _ignore, os.getcwd, None)
 
-    async def opened(server: Server, use: "Callable[[Link], Awaitable[None]]") -> None:
+    async def opened(server: Server, use: "Callable[[ServerLink], Awaitable[None]]") -> None:
         await open_link(server.entry, given, hooks, program_version(), lambda: 1.0, use)
 
     servers = [Server(entry, opened, lambda _server: None) for entry in entries]
