@@ -7,7 +7,7 @@ in which they are written. Rules R-EXT.
 from typing import Literal
 
 from pinnace_statechart.context import StepContext
-from pinnace_statechart.effects import Accept, CancelAsk, CancelCommands, CutStart, Refuse, StartCommand, StartJob
+from pinnace_statechart.effects import Accept, CancelAsk, CancelCommands, Refuse, StartCommand, StartJob
 from pinnace_statechart.state import ExtendedState, RetryPolicy
 from pinnace_statechart.triggers import Command
 
@@ -149,24 +149,9 @@ def _reloading(state: ExtendedState) -> int:
     return ref
 
 
-def refuse_reload_busy(context: StepContext) -> None:
-    """Refuse to reload while a run is in progress."""
-    context.emit(Refuse(context.command.ref, "reload_busy"))
-
-
-def refuse_reload_compacting(context: StepContext) -> None:
-    """Refuse to reload while a compaction or a move is in progress."""
-    context.emit(Refuse(context.command.ref, "reload_compacting"))
-
-
 def is_settle_hook_due(state: ExtendedState) -> bool:
     """Return whether extensions are to be asked before the agent settles; what was cut short is not up to them."""
     return state.settle_hook_due and state.streaming and not state.is_owed and not state.cancelled
-
-
-def cut_start(context: StepContext) -> None:
-    """End the handlers that let the session begin: everything waits for them."""
-    context.emit(CutStart())
 
 
 def start_settle_hook(context: StepContext) -> None:

@@ -16,7 +16,6 @@ from pinnace_statechart.effects import (
     Answer,
     AnswerShell,
     Deliver,
-    Perform,
     QueueUpdate,
     Refuse,
     ReturnQueued,
@@ -226,16 +225,6 @@ def announce_queue(context: StepContext) -> None:
         _report_queues(context)
 
 
-def accept(context: StepContext) -> None:
-    """Answer with success."""
-    context.emit(Accept(context.command.ref))
-
-
-def accept_queued(context: StepContext) -> None:
-    """Answer that the text waits in its queue."""
-    context.emit(Accept(context.command.ref, disposition="queued"))
-
-
 def accept_started(context: StepContext) -> None:
     """Answer that the text starts a run, or that texts which were queued before it go first (C-4)."""
     _accept_started(context, context.command.ref)
@@ -280,21 +269,6 @@ def _taken_own(context: StepContext) -> Item:
     assert own is not None
     context.state.pending_prompt = None
     return own
-
-
-def refuse_busy(context: StepContext) -> None:
-    """Refuse a prompt that does not say how to be queued."""
-    context.emit(Refuse(context.command.ref, "busy"))
-
-
-def refuse_full(context: StepContext) -> None:
-    """Refuse a text for which the queues have no room."""
-    context.emit(Refuse(context.command.ref, "queue_full"))
-
-
-def refuse_compacting(context: StepContext) -> None:
-    """Refuse a prompt during a compaction that a client asked for."""
-    context.emit(Refuse(context.command.ref, "compacting"))
 
 
 def refuse_line(context: StepContext) -> None:
@@ -456,8 +430,3 @@ def answer(context: StepContext) -> None:
         (state.steering.items(), state.follow_up.items()) if is_whole else ((), ()),
     )
     context.emit(Answer(context.command.ref, view))
-
-
-def perform(context: StepContext) -> None:
-    """Carry out a settings command."""
-    context.emit(Perform(context.command.ref))

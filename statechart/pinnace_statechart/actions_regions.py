@@ -9,14 +9,9 @@ from pinnace_statechart.effects import (
     Accept,
     AnswerShell,
     CancelAsk,
-    Close,
-    DefaultDialogs,
     KeepShell,
-    KillShells,
     RecordShell,
     Refuse,
-    ResolveDialog,
-    ResolveRequest,
     StartJob,
     StartShell,
 )
@@ -91,21 +86,11 @@ def start_shell(context: StepContext) -> None:
     context.emit(StartShell(context.command.ref))
 
 
-def kill_shells(context: StepContext) -> None:
-    """Kill all running shell commands of the client, and only them."""
-    context.emit(KillShells())
-
-
 def end_shell(context: StepContext) -> None:
     """Answer a shell command."""
     ref = context.internal_event.ref
     context.state.shells.remove(ref)
     context.emit(AnswerShell(ref))
-
-
-def record_shell(context: StepContext) -> None:
-    """Append the record of a shell command that has ended."""
-    context.emit(RecordShell(context.internal_event.ref))
 
 
 def keep_shell(context: StepContext) -> None:
@@ -125,28 +110,3 @@ def flush_shells(context: StepContext) -> None:
 def note_instance(context: StepContext) -> None:
     """Remember whether the session instance that begins has extensions."""
     context.state.has_extensions = context.internal_event.enabled
-
-
-def default_dialogs(context: StepContext) -> None:
-    """Resolve open dialogs with their defaults: what they belong to is being ended."""
-    context.emit(DefaultDialogs())
-
-
-def close_dialogs(context: StepContext) -> None:
-    """Resolve open dialogs with their defaults, and those that will come."""
-    context.emit(DefaultDialogs(for_good=True))
-
-
-def resolve_dialog(context: StepContext) -> None:
-    """Hand an answer to its dialog."""
-    context.emit(ResolveDialog(context.command.ref))
-
-
-def resolve_request(context: StepContext) -> None:
-    """Hand an answer to the call of a tool that has asked the client for a file."""
-    context.emit(ResolveRequest(context.command.ref))
-
-
-def close(context: StepContext) -> None:
-    """Leave."""
-    context.emit(Close())

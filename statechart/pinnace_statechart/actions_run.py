@@ -14,8 +14,6 @@ from pinnace_statechart.effects import (
     AgentStart,
     AnswerNavigation,
     AppendPrompt,
-    CallModel,
-    CallTools,
     CancelJob,
     CancelTimer,
     CloseRun,
@@ -23,18 +21,11 @@ from pinnace_statechart.effects import (
     CompactionReason,
     CompactionStart,
     DropPrompt,
-    EndMessage,
-    EndTools,
-    FailCalls,
-    LeaveFailed,
-    MoveLeaf,
     Refuse,
     RetryEnd,
     RetryStart,
     StartJob,
     StartTimer,
-    TurnEnd,
-    TurnStart,
 )
 from pinnace_statechart.retry import delay_s
 
@@ -77,47 +68,12 @@ def start_run(context: StepContext) -> None:
     context.emit(AgentStart(), StartJob("run", state.job))
 
 
-def start_turn(context: StepContext) -> None:
-    """Open a turn."""
-    context.emit(TurnStart())
-
-
 def deliver_prompt(context: StepContext) -> None:
     """Deliver the prompt that preflight accepted."""
     state = context.state
     assert state.pending_prompt is not None
     own, state.pending_prompt = state.pending_prompt, None
     deliver(context, own, is_appended=True)
-
-
-def call_model(context: StepContext) -> None:
-    """Let the run's job send a request."""
-    context.emit(CallModel(context.state.job))
-
-
-def call_tools(context: StepContext) -> None:
-    """Let the run's job execute the calls of its last message."""
-    context.emit(CallTools(context.state.job))
-
-
-def end_message(context: StepContext) -> None:
-    """End the assistant's message."""
-    context.emit(EndMessage())
-
-
-def fail_calls(context: StepContext) -> None:
-    """Answer calls that were cut at the token limit without executing them."""
-    context.emit(FailCalls())
-
-
-def end_tools(context: StepContext) -> None:
-    """Append the tool results."""
-    context.emit(EndTools())
-
-
-def end_turn(context: StepContext) -> None:
-    """Close the turn."""
-    context.emit(TurnEnd())
 
 
 def end_run(context: StepContext) -> None:
@@ -133,11 +89,6 @@ def end_run_retrying(context: StepContext) -> None:
 def _close(context: StepContext, *, will_retry: bool) -> None:
     context.state.job = 0
     context.emit(AgentEnd(will_retry))
-
-
-def close_run(context: StepContext) -> None:
-    """Close what a cancelled run has left open."""
-    context.emit(CloseRun())
 
 
 def fail_run(context: StepContext) -> None:
@@ -168,11 +119,6 @@ def cancel_job(context: StepContext) -> None:
 def note_cancel(context: StepContext) -> None:
     """Remember that what worked was cut short."""
     context.state.cancelled = True
-
-
-def leave_failed(context: StepContext) -> None:
-    """Take the failed message out of the context."""
-    context.emit(LeaveFailed())
 
 
 def start_retry(context: StepContext) -> None:
@@ -319,11 +265,6 @@ def _asked(context: StepContext) -> int:
     return ref
 
 
-def refuse_compaction_in_progress(context: StepContext) -> None:
-    """Refuse a second compact."""
-    context.emit(Refuse(context.command.ref, "compaction_in_progress"))
-
-
 def take_navigation(context: StepContext) -> None:
     """Remember whom to answer when the session has moved."""
     context.state.navigation_ref = context.command.ref
@@ -334,11 +275,6 @@ def start_navigation(context: StepContext) -> None:
     state = context.state
     state.job = state.next_job()
     context.emit(StartJob("navigation", state.job, state.navigation_ref))
-
-
-def move_leaf(context: StepContext) -> None:
-    """Move the session to the entry: whatever the move needs is there."""
-    context.emit(MoveLeaf(context.state.job))
 
 
 def answer_navigation(context: StepContext) -> None:
@@ -355,13 +291,3 @@ def _navigating(context: StepContext) -> int:
     ref, context.state.navigation_ref = context.state.navigation_ref, 0
     assert ref
     return ref
-
-
-def refuse_navigation_busy(context: StepContext) -> None:
-    """Refuse to move while a run is in progress."""
-    context.emit(Refuse(context.command.ref, "navigation_busy"))
-
-
-def refuse_navigation_compacting(context: StepContext) -> None:
-    """Refuse to move while a compaction or another move is in progress."""
-    context.emit(Refuse(context.command.ref, "navigation_compacting"))

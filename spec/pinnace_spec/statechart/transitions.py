@@ -11,12 +11,13 @@ Five orthogonal regions, each a flat machine, with one extended state (queues, d
 - **io**: open, draining or closing (stdin ended or a signal arrived), closed.
 
 A transition is taken when its region is in `source`, its `trigger` arrives and its `guard` (a name; empty: always)
-holds; those of a state are tried in order. Without a `target` the state stays. `effects` are names of actions, in the
-order of their records. `always` is tried after every other trigger until nothing applies (SCXML: eventless).
+holds; those of a state are tried in order. Without a `target` the state stays. `effects` are names of effects or of
+actions, in the order of their records. `always` is tried after every other trigger until nothing applies (SCXML:
+eventless).
 
 The table is total: each command has a transition without a guard in each state of the region that answers it;
-rejections are transitions too. WARNING: guards and actions are bound by name in the statechart package, and a test
-compares both sets; a new name here needs a body there.
+rejections are transitions too. WARNING: guards, effects and actions are bound by name in the statechart package, and
+a test compares both sets; a new name here needs a body there.
 
 This module must not know what a guard computes, what an effect writes, or that there is a clock.
 """
