@@ -22,7 +22,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.durable_queue import DurableQueue
-from pinnace_agent.session.replacement import NewSession, SessionReplacement, SessionRequest, SwitchSession
+from pinnace_agent.session.replacement import EmptySession, SessionReplacement, SessionRequest, SwitchSession
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.store.lease import LeaseHeld
 from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel, UserMessage
@@ -179,7 +179,7 @@ class SessionManager:
         extensions, previous = self._extensions(), self.session.path
         try:
             session = await plan.commit()
-            if extensions is not None and isinstance(plan.request, NewSession):
+            if extensions is not None and isinstance(plan.request, EmptySession):
                 await self._fill(extensions, effect.ref, session)
             await self._name(session, is_made=not isinstance(plan.request, SwitchSession))
         except errors.ClientError as error:

@@ -21,7 +21,7 @@ from pinnace_agent.extensions.ports.host_view import (
     TreeMove,
     WithSession,
 )
-from pinnace_agent.session.replacement import ForkSession, MoveRequest, NewSession, SessionRequest, SwitchSession
+from pinnace_agent.session.replacement import EmptySession, ForkSession, MoveRequest, SessionRequest, SwitchSession
 from pinnace_agent.session.tree import clean_name
 from pinnace_spec.records.messages import Model, ThinkingLevel
 from pinnace_spec.rules import errors
@@ -238,7 +238,7 @@ class Actions:
         self, parent_session: str | None, setup: Setup | None, with_session: WithSession | None
     ) -> SessionResult:
         """Replace the session by a new one."""
-        return await self._replace("new_session", NewSession(parent_session), with_session, setup)
+        return await self._replace("new_session", EmptySession(parent_session), with_session, setup)
 
     async def fork(self, entry_id: str, position: ForkPosition, with_session: WithSession | None) -> SessionResult:
         """Replace the session by one that continues from an entry."""

@@ -37,7 +37,7 @@ from pinnace_agent.extensions.runtime.runner import SHUTDOWN_LIMIT_S, Runner
 from pinnace_agent.extensions.services.dialogs import DialogTable
 from pinnace_agent.extensions.services.watchdog import owners_at_work
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.session.replacement import NewSession, SessionRequest, SwitchSession
+from pinnace_agent.session.replacement import EmptySession, SessionRequest, SwitchSession
 from pinnace_agent.tools.base import Tool
 from pinnace_spec.records.messages import Model
 from pinnace_spec.rules import errors
@@ -317,7 +317,7 @@ class ExtensionManager:
     @staticmethod
     def reason_of(request: SessionRequest) -> "EndReason":
         """Return why the next instance begins, and this one ends."""
-        if isinstance(request, NewSession):
+        if isinstance(request, EmptySession):
             return "new"
         return "resume" if isinstance(request, SwitchSession) else "fork"
 

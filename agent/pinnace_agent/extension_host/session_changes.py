@@ -18,7 +18,7 @@ from pinnace_agent.extensions.ports.arguments import given_name
 from pinnace_agent.extensions.ports.host_view import Setup
 from pinnace_agent.extensions.runtime.runner import Runner
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.session.replacement import BranchSession, ForkSession, NewSession, SessionRequest, SwitchSession
+from pinnace_agent.session.replacement import BranchSession, EmptySession, ForkSession, SessionRequest, SwitchSession
 from pinnace_agent.session.store.message_repair import whole_message
 from pinnace_agent.session.tree import clean_name
 from pinnace_spec.records.messages import Message
@@ -80,7 +80,7 @@ class AddedResources(NamedTuple):
 
 def asked_before(request: SessionRequest) -> str:
     """Return the event that asks about a session command."""
-    return "session_before_switch" if isinstance(request, NewSession | SwitchSession) else "session_before_fork"
+    return "session_before_switch" if isinstance(request, EmptySession | SwitchSession) else "session_before_fork"
 
 
 async def allows(runner: Runner, request: SessionRequest, leaf_id: str | None) -> bool:
@@ -88,7 +88,7 @@ async def allows(runner: Runner, request: SessionRequest, leaf_id: str | None) -
 
     def event() -> ev.SessionBeforeSwitch | ev.SessionBeforeFork:
         match request:
-            case NewSession():
+            case EmptySession():
                 return ev.SessionBeforeSwitch(reason="new")
             case SwitchSession():
                 return ev.SessionBeforeSwitch(reason="resume", target_session_file=request.path)

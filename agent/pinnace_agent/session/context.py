@@ -15,7 +15,7 @@ from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import Message
 
 
-class Context(NamedTuple):
+class BranchContext(NamedTuple):
     """What a branch comes to."""
 
     messages: list[Message]
@@ -50,7 +50,7 @@ class ContextIndex:
         """
         known = set(path.kinds()) if kinds is None else set(kinds)
         self.model = _latest_model(path)
-        """As `Context.model`; so is `thinking_level`."""
+        """As `BranchContext.model`; so is `thinking_level`."""
         self.thinking_level = _latest_level(path) if "thinking_level_change" in known else None
         compaction = path.last("compaction") if "compaction" in known else None
         places = range(len(path)) if compaction is None else _kept_places(path, compaction)
@@ -108,7 +108,7 @@ class ContextIndex:
         return kind in _MESSAGES
 
 
-def build_context(path: Sequence[Entry]) -> Context:
+def build_context(path: Sequence[Entry]) -> BranchContext:
     """Return the context at the end of a branch.
 
     The last compaction comes first, then what it kept of the entries before it, then what follows it. Older ones
@@ -118,7 +118,7 @@ def build_context(path: Sequence[Entry]) -> Context:
         path: From the root to the leaf.
     """
     outline = ContextIndex(Branch.of(path))
-    return Context(outline.messages(), outline.model, outline.thinking_level)
+    return BranchContext(outline.messages(), outline.model, outline.thinking_level)
 
 
 def context_message(entry: Entry) -> Message | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # loaded with a sandbox
 _DISCARD_S: Final = 1.0
 
 
-class NewSession(NamedTuple):
+class EmptySession(NamedTuple):
     """An empty session."""
 
     parent: str | None
@@ -67,7 +67,7 @@ class MoveRequest(NamedTuple):
     """For the summary, or for the entry without one."""
 
 
-SessionRequest = NewSession | SwitchSession | ForkSession | BranchSession | CloneSession
+SessionRequest = EmptySession | SwitchSession | ForkSession | BranchSession | CloneSession
 
 
 class SessionReplacement:
@@ -85,7 +85,7 @@ class SessionReplacement:
         """That of the session, as it was admitted; None: there is nothing to prepare."""
         self.text: str | None = None
         self.restores_choices = isinstance(request, SwitchSession)
-        self.is_other_conversation = isinstance(request, NewSession | SwitchSession)
+        self.is_other_conversation = isinstance(request, EmptySession | SwitchSession)
         self.notices: tuple[str, ...] = ()
         self.request = request
         self._library = library
@@ -106,10 +106,10 @@ class SessionReplacement:
         Raises:
             ClientError: The command makes no sense now.
         """
-        if isinstance(self.request, NewSession | SwitchSession):
+        if isinstance(self.request, EmptySession | SwitchSession):
             _check_saved(self._current)  # copies take along what is not saved
         match self.request:
-            case NewSession():
+            case EmptySession():
                 pass
             case SwitchSession():
                 check_path(self.request.path, self._current.cwd)
@@ -187,7 +187,7 @@ class SessionReplacement:
         """
         current = self._current
         match self.request:
-            case NewSession():
+            case EmptySession():
                 return self._library.new(current.cwd, beside=current, parent=self.request.parent)
             case SwitchSession():
                 if self._opened is not None:

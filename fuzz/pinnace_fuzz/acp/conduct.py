@@ -21,7 +21,7 @@ from pinnace_fuzz.harness.agent_process import AgentGone
 from pinnace_fuzz.judge.adapter import Adapter, AdapterError, LaunchOptions, PiAdapter, Prepared, adapter, write_files
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.probing import NotStarted
-from pinnace_fuzz.judge.reports.json_report import Run
+from pinnace_fuzz.judge.reports.json_report import JudgedRun
 from pinnace_fuzz.judge.results import ACP_KIND, BAD, CaseResult
 from pinnace_fuzz.judge.running import CONFIRMATIONS, SLOW_S, confirmed_result, in_parallel, signature_of
 from pinnace_fuzz.judge.scenarios.shapes import as_object
@@ -56,7 +56,7 @@ def editor_adapter(name: str) -> Adapter:
 
 
 @dataclass(slots=True, kw_only=True)
-class Options:
+class AcpOptions:
     """The options of a run."""
 
     command: tuple[str, ...]
@@ -78,7 +78,7 @@ class AcpAgentDescription(NamedTuple):
     capabilities: frozenset[str]
 
 
-def chosen(options: Options) -> list[AcpScenario]:
+def chosen(options: AcpOptions) -> list[AcpScenario]:
     """Choose scenarios by their ids.
 
     Raises:
@@ -97,7 +97,7 @@ def chosen(options: Options) -> list[AcpScenario]:
 
 
 @contextmanager
-def opened(options: Options) -> Generator[tuple[AcpKit, AcpAgentDescription]]:
+def opened(options: AcpOptions) -> Generator[tuple[AcpKit, AcpAgentDescription]]:
     """Prepare the run of an agent: temporary folder, load meter, what it offers.
 
     Raises:
@@ -155,7 +155,7 @@ def reason_not_to_run(scenario: AcpScenario, kit: AcpKit) -> str:
     return f"needs {', '.join(sorted(missing))}" if missing else ""
 
 
-def conduct(options: Options) -> Run:
+def conduct(options: AcpOptions) -> JudgedRun:
     """Carry out a run.
 
     Raises:
@@ -189,7 +189,7 @@ def conduct(options: Options) -> Run:
         "commands_known": [],
     }
     code = exit_code(cases, baseline, {})
-    return Run(agent, about(options, elapsed), options.command, cases, {}, {}, {}, baseline, code, _rulebook())
+    return JudgedRun(agent, about(options, elapsed), options.command, cases, {}, {}, {}, baseline, code, _rulebook())
 
 
 def _rulebook() -> Mapping[str, Mapping[str, Any]]:

@@ -10,7 +10,7 @@ OURS: Final = "ours"
 """The origin of rules that the protocol leaves open."""
 
 
-class Rule(NamedTuple):
+class AcpRule(NamedTuple):
     """One rule."""
 
     level: str
@@ -19,10 +19,10 @@ class Rule(NamedTuple):
 
 
 @cache
-def rules() -> Mapping[str, Rule]:
+def rules() -> Mapping[str, AcpRule]:
     """Read the rules."""
     table = tomllib.loads(files("pinnace_fuzz.acp").joinpath("rules.toml").read_text(encoding="utf-8"))
-    return {id_: Rule(rule["level"], rule["origin"], rule["text"]) for id_, rule in table.items()}
+    return {id_: AcpRule(rule["level"], rule["origin"], rule["text"]) for id_, rule in table.items()}
 
 
 def is_bound(cited: Iterable[str], *, binds_ours: bool) -> bool:

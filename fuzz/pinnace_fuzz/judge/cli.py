@@ -133,7 +133,7 @@ def program() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
     """Play scenarios and campaigns against COMMAND."""
-    from pinnace_fuzz.judge.session import NoSuchScenario, Options, chosen, conduct
+    from pinnace_fuzz.judge.session import JudgeOptions, NoSuchScenario, chosen, conduct
 
     if given["shard"] is not None and given["seed"] is None:
         raise click.UsageError("--shard needs --seed: all shards of a run have the same one")
@@ -142,7 +142,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     seed = given["seed"] if given["seed"] is not None else random.SystemRandom().randrange(2**32)
     if given["engine"] is not None and not given["dryrun"]:
         return _on_engine(command, adapter_name, formats, {**given, "seed": seed})
-    options = Options(
+    options = JudgeOptions(
         command=command,
         adapter=adapter(adapter_name),
         profile=given["profile"],
@@ -188,10 +188,10 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
     """Play scenarios against COMMAND, an agent of the Agent Client Protocol."""
-    from pinnace_fuzz.acp.conduct import Options, chosen, conduct, editor_adapter, opened, reason_not_to_run
+    from pinnace_fuzz.acp.conduct import AcpOptions, chosen, conduct, editor_adapter, opened, reason_not_to_run
     from pinnace_fuzz.judge.session import NoSuchScenario
 
-    options = Options(
+    options = AcpOptions(
         command=command,
         adapter=editor_adapter(adapter_name),
         only=given["only"],
@@ -371,9 +371,9 @@ def list_scenarios(only: tuple[str, ...]) -> int:
 @click.option("--times", type=click.IntRange(1, 100), default=3, show_default=True)
 def replay(command: tuple[str, ...], adapter_name: str, files: tuple[Path, ...], times: int, **given: Any) -> int:
     """Play stored failures again: all, or files: replay [FILE…] -- COMMAND… Those that are FIXED are deleted."""
-    from pinnace_fuzz.judge.session import Options, replay_all
+    from pinnace_fuzz.judge.session import JudgeOptions, replay_all
 
-    options = Options(
+    options = JudgeOptions(
         command=command,
         adapter=adapter(adapter_name),
         profile=given["profile"],

@@ -24,7 +24,7 @@ from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import Load, LoadMeter
 from pinnace_fuzz.judge.probing import NotStarted, ProbeFindings, probe
-from pinnace_fuzz.judge.reports.json_report import Run
+from pinnace_fuzz.judge.reports.json_report import JudgedRun
 from pinnace_fuzz.judge.results import BAD, HARNESS_EXIT, JUDGED, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.running import reason_not_to_run, run_all, run_once
 from pinnace_fuzz.judge.scenarios.fields import texts
@@ -46,7 +46,7 @@ _OURS = frozenset({"pinnace", "extensions"})
 
 
 @dataclass(slots=True, kw_only=True)
-class Options:
+class JudgeOptions:
     """The options of a run."""
 
     command: tuple[str, ...]
@@ -85,7 +85,7 @@ def resolve(command: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def opened(options: Options) -> Generator[tuple[AgentUnderTest, ProbeFindings]]:
+def opened(options: JudgeOptions) -> Generator[tuple[AgentUnderTest, ProbeFindings]]:
     """Prepare the run of an agent: temporary folder, load meter, result of probing.
 
     Raises:
@@ -126,7 +126,7 @@ class NoSuchScenario(Exception):
         super().__init__(f"no scenario begins with {prefix!r}: {hint}")
 
 
-def chosen(scenarios: Sequence[Scenario], options: Options) -> list[Scenario]:
+def chosen(scenarios: Sequence[Scenario], options: JudgeOptions) -> list[Scenario]:
     """Choose scenarios by their ids, the smoke ones first, or alone if there is no time for more.
 
     Raises:
@@ -146,7 +146,7 @@ def chosen(scenarios: Sequence[Scenario], options: Options) -> list[Scenario]:
     return options.shard.part(sorted(found, key=lambda each: not each.is_smoke), options.seed)
 
 
-def conduct(options: Options) -> Run:
+def conduct(options: JudgeOptions) -> JudgedRun:
     """Carry out a run.
 
     Raises:
@@ -188,7 +188,7 @@ def conduct(options: Options) -> Run:
                     _store(case, options, kit, stored)
             cases += confirmed
         baseline = compare(cases, options.baseline)
-        return Run(
+        return JudgedRun(
             _agent(kit, found),
             {
                 **about(
@@ -210,7 +210,7 @@ def conduct(options: Options) -> Run:
         )
 
 
-def _store(case: CaseResult, options: Options, kit: AgentUnderTest, stored: dict[str, str]) -> None:
+def _store(case: CaseResult, options: JudgeOptions, kit: AgentUnderTest, stored: dict[str, str]) -> None:
     finding = next((each for each in case.findings if each.level == "violation"), None)
     if finding is not None and case.logs:
         stored[case.scenario.id] = str(store.save(case, finding, options.out, kit.generation))
@@ -348,7 +348,7 @@ def not_run_reasons(scenarios: Sequence[Scenario], kit: AgentUnderTest) -> Itera
     return ((each, reason_not_to_run(each, kit)) for each in scenarios)
 
 
-def replay_all(options: Options, files: Sequence[Path], times: int) -> int:
+def replay_all(options: JudgeOptions, files: Sequence[Path], times: int) -> int:
     """Play them; return 1 if any still fails, 0 if none does, 3 if one stays undecided or there is none to play.
 
     A file that was named is left where it is; one of the store that no longer fails is deleted.

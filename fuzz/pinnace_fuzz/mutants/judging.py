@@ -20,7 +20,7 @@ from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.results import BAD, CaseResult
 from pinnace_fuzz.judge.running import CONFIRMATIONS, run
 from pinnace_fuzz.judge.scenarios.files import load
-from pinnace_fuzz.judge.session import Options, opened
+from pinnace_fuzz.judge.session import JudgeOptions, opened
 from pinnace_fuzz.mutants.catalogue import AgentMutant, Judged
 from pinnace_fuzz.mutants.trial import Copy
 
@@ -51,7 +51,7 @@ def command_of(root: Path) -> tuple[str, ...]:
 @contextmanager
 def bench(copy: Copy) -> Generator[AgentUnderTest]:
     """Get ready to judge the program of a copy, which is asked once what it is: sound."""
-    with opened(Options(command=command_of(copy.root), adapter=PiAdapter(), profile="pi")) as (kit, _):
+    with opened(JudgeOptions(command=command_of(copy.root), adapter=PiAdapter(), profile="pi")) as (kit, _):
         yield kit
 
 

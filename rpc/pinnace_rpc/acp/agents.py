@@ -15,7 +15,7 @@ import trio
 
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.options import EditorOptions
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentPipes, AgentProcess
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentPipes, HostedProcess
 
 if TYPE_CHECKING:  # loaded with the first and the second session
     from pinnace_rpc.cli.options import Options
@@ -137,7 +137,7 @@ class Agents:
 
         await trio.to_thread.run_sync(forget_agents, os.environ, session_id)
 
-    async def start(self, cwd: str, *words: str, servers: str | None = None) -> AgentProcess:
+    async def start(self, cwd: str, *words: str, servers: str | None = None) -> HostedProcess:
         """Start the process of a session in a folder, with more words, which ends with this one.
 
         Raises:
@@ -153,7 +153,7 @@ class Agents:
             self._forks = ZygoteStarter(self._nursery, os.environ, fresh=self._fresh_starter())
         return await self._forks.start(start)
 
-    async def start_passing(self, cwd: str, *words: str) -> AgentProcess:
+    async def start_passing(self, cwd: str, *words: str) -> HostedProcess:
         """Start a process that serves a question and no session: a later session counts as the first one.
 
         Raises:

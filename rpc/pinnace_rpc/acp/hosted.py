@@ -26,7 +26,7 @@ from pinnace_rpc.host.protocol import (
     AgentAction,
     Attach,
     Detach,
-    End,
+    EndAgent,
     Ended,
     FrameDecoder,
     HostProtocolError,
@@ -116,7 +116,7 @@ class HostedAgent:
         if not self._has_input:
             return
         self._has_input = False
-        control = Detach() if self._is_leaving else End(at_once=False)
+        control = Detach() if self._is_leaving else EndAgent(at_once=False)
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await self._stream.send_all(encode_client_control(control))
 

@@ -22,7 +22,7 @@ import trio
 from pinnace_rpc.cli.table import OPTIONS
 from pinnace_rpc.host import routing
 from pinnace_rpc.host.agents.lifecycle import Life
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, AgentProcess, EpochReason, OnCrash
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, EpochReason, HostedProcess, OnCrash
 from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
 from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
@@ -227,7 +227,7 @@ class HostedAgent:
         self._asked_again: set[int] = set()
         """Those of them that the current process has been asked, by the host's number."""
         self._takes_commands = False
-        self._process: AgentProcess | None = None
+        self._process: HostedProcess | None = None
         self._process_changed = trio.lowlevel.ParkingLot()
         self._input = trio.Lock()
         self._reads = ReadSlots()
@@ -359,7 +359,7 @@ class HostedAgent:
             arguments = (*_CONTINUES_QUEUE, *arguments)
         return start._replace(arguments=arguments)
 
-    def process_began(self, process: AgentProcess, reason: EpochReason) -> None:
+    def process_began(self, process: HostedProcess, reason: EpochReason) -> None:
         """Take over the pipes of a new process."""
         self._process = process
         self._probe, self._has_started = None, False
@@ -482,7 +482,7 @@ class HostedAgent:
                 kept.client.table.answer(kept.identity, answer)
         self._append_response(command.connection, answer)
 
-    async def _attend(self, process: AgentProcess) -> None:
+    async def _attend(self, process: HostedProcess) -> None:
         """Serve a process until everything that it has written is read, or for as long as that matters."""
         is_first = self.journal.epoch == 0
         has_read_all = self._has_read_all
@@ -745,7 +745,7 @@ class HostedAgent:
 
     # Records.
 
-    async def _read(self, process: AgentProcess) -> None:
+    async def _read(self, process: HostedProcess) -> None:
         """Read what the process writes, until the end."""
         rest = bytearray()
         is_long = False

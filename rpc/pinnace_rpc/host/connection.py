@@ -24,7 +24,7 @@ from pinnace_rpc.host.protocol import (
     Accepted,
     Attach,
     Detach,
-    End,
+    EndAgent,
     Ended,
     Frame,
     FrameDecoder,
@@ -145,7 +145,7 @@ class AttachedConnection:
                             # What follows the last LF is no command.
                             self._is_detaching = True
                             nursery.start_soon(self._detach)
-                        case End():
+                        case EndAgent():
                             end_agent()
             data = await self._stream.receive_some(READ_BYTES)
             if not data:

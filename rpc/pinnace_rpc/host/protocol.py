@@ -115,14 +115,14 @@ class Detach(NamedTuple):
     """Whether by a signal, else by the end of stdin: then the client's commands are answered before."""
 
 
-class End(NamedTuple):
+class EndAgent(NamedTuple):
     """The client leaves and ends the agent."""
 
     at_once: bool
     """Whether by a signal, else by the end of stdin."""
 
 
-ClientControl: TypeAlias = Detach | End
+ClientControl: TypeAlias = Detach | EndAgent
 """What an attached client may send beside data."""
 
 
@@ -304,7 +304,7 @@ def parse_request(payload: bytes) -> Request:
 
 def encode_client_control(control: ClientControl) -> bytes:
     """Return the frame of what an attached client sends beside data."""
-    if isinstance(control, End):
+    if isinstance(control, EndAgent):
         return _encode({"type": "end", "atOnce": control.at_once})
     return _encode({"type": "detach", "atOnce": control.at_once})
 
@@ -320,7 +320,7 @@ def parse_client_control(payload: bytes) -> ClientControl:
         case "detach":
             return Detach(fields.flag("atOnce", absent=False))
         case "end":
-            return End(fields.flag("atOnce", absent=False))
+            return EndAgent(fields.flag("atOnce", absent=False))
         case _:
             raise HostProtocolError(f"a control message of the unknown type {kind[:80]!r}")
 

@@ -24,7 +24,7 @@ from pinnace_rpc.print_mode.prompt_input import PromptInput, read_prompts
 from pinnace_rpc.results.collector import ResultCollector, observed, unanswered
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.outbox import Projection
-from pinnace_rpc.server.process import AgentProcess
+from pinnace_rpc.server.process import ProcessRun
 from pinnace_rpc.server.projection import make_projection
 from pinnace_rpc.server.startup import StartedAgent, prepare
 from pinnace_spec.printable import printable_lines
@@ -66,7 +66,7 @@ def run(options: Options) -> int:
     listener = RecordListener(make_projection(options.protocol), is_silent=options.mode == "text", progress=progress)
     collector, on_record = observed(options, observe)
     has_log = observe is not None
-    process = AgentProcess(prepared, listener, on_record=on_record, has_log=has_log, observer=collector)
+    process = ProcessRun(prepared, listener, on_record=on_record, has_log=has_log, observer=collector)
     talk = PrintConversation(process, listener, options, collector, is_at_terminal=is_at_terminal)
     process.run(stdout, talk.hold, otherwise=lambda: talk.exit_code)
     if process.startup_failure is not None:
@@ -201,7 +201,7 @@ class PrintConversation:
 
     def __init__(
         self,
-        process: AgentProcess,
+        process: ProcessRun,
         listener: RecordListener,
         options: Options,
         collector: ResultCollector,

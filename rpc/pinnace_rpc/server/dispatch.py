@@ -23,9 +23,9 @@ from pinnace_agent.session.queue.operations import CLEAR_QUEUE
 from pinnace_agent.session.replacement import (
     BranchSession,
     CloneSession,
+    EmptySession,
     ForkSession,
     MoveRequest,
-    NewSession,
     SessionRequest,
     SwitchSession,
 )
@@ -305,7 +305,7 @@ class OpenCommands:
         command = pending.command  # each the model of its name
         match pending.name:
             case "new_session":
-                return NewSession(cast("cmd.NewSession", command).parentSession)
+                return EmptySession(cast("cmd.NewSession", command).parentSession)
             case "switch_session":
                 return SwitchSession(cast("cmd.SwitchSession", command).sessionPath)
             case "fork":
@@ -315,7 +315,7 @@ class OpenCommands:
             case "clone":
                 return CloneSession()
             case _:  # `reset`
-                return NewSession(None)
+                return EmptySession(None)
 
     def move_request(self, ref: int) -> MoveRequest:
         """Return where a `navigate_tree` leads."""

@@ -62,16 +62,16 @@ Task = Callable[[StartedAgent], Awaitable[None]]
 class EndObserver(Protocol):
     """Decides the exit code of a process, and takes note of its end."""
 
-    def exit_code(self, code: int, process: "AgentProcess") -> int:
+    def exit_code(self, code: int, process: "ProcessRun") -> int:
         """Return the exit code; `code` is the one that the process has by itself."""
         ...
 
-    def finish(self, code: int, process: "AgentProcess") -> None:
+    def finish(self, code: int, process: "ProcessRun") -> None:
         """Everything is answered and closed, or the time for it is over. May be called more than once."""
         ...
 
 
-class AgentProcess:
+class ProcessRun:
     """Runs the process from the first task to the last record."""
 
     def __init__(

@@ -14,7 +14,7 @@ from pinnace_agent.engine import compaction_job as compactor
 from pinnace_rpc.cli.options import Options, StartupError
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.dispatch import Dispatcher
-from pinnace_rpc.server.process import AgentProcess
+from pinnace_rpc.server.process import ProcessRun
 from pinnace_rpc.server.projection import make_projection
 from pinnace_rpc.server.startup import StartedAgent, prepare
 from pinnace_spec.wire.framing import LineDecoder, TooLong
@@ -44,7 +44,7 @@ def run(options: Options) -> int:
         observer, on_record = observed(options, observe)
     projection = make_projection(options.protocol)
     has_log = observe is not None
-    process = AgentProcess(prepared, projection, on_record=on_record, has_log=has_log, observer=observer)
+    process = ProcessRun(prepared, projection, on_record=on_record, has_log=has_log, observer=observer)
     server = Server(process, is_drained=options.on_eof == "drain", continues_queue=options.on_restore == "continue")
     process.run(stdout, server.read, server.warm)
     if process.startup_failure is not None:
@@ -55,7 +55,7 @@ def run(options: Options) -> int:
 class Server:
     """The tasks of this mode: reading stdin, and loading modules while the client is idle."""
 
-    def __init__(self, process: AgentProcess, *, is_drained: bool, continues_queue: bool) -> None:
+    def __init__(self, process: ProcessRun, *, is_drained: bool, continues_queue: bool) -> None:
         """Read nothing yet."""
         self._continues_queue = continues_queue
         self._process = process

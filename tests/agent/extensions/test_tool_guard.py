@@ -32,7 +32,7 @@ from pinnace_agent.llm import providers
 from pinnace_agent.llm.offline.provider import OFFLINE_MODEL
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
-from pinnace_agent.session.replacement import CloneSession, ForkSession, NewSession, SessionRequest, SwitchSession
+from pinnace_agent.session.replacement import CloneSession, EmptySession, ForkSession, SessionRequest, SwitchSession
 from pinnace_spec.records.messages import ApprovalMode
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.triggers import Command, InternalEvent
@@ -165,7 +165,12 @@ class Gated(Agent):
         await trio.sleep_forever()
 
     async def replace(self, request: SessionRequest) -> None:
-        names = {NewSession: "new_session", SwitchSession: "switch_session", ForkSession: "fork", CloneSession: "clone"}
+        names = {
+            EmptySession: "new_session",
+            SwitchSession: "switch_session",
+            ForkSession: "fork",
+            CloneSession: "clone",
+        }
         self._ref += 1
         self.requested[self._ref] = request
         self.host.submit(Command(names[cast("Any", type(request))], self._ref))
@@ -287,7 +292,7 @@ async def is_guarded(agent: Gated) -> None:
 async def test_gates_are_asked_in_every_session(tmp_path: Path) -> None:
     async with started(tmp_path) as agent:
         await is_guarded(agent)
-        await agent.replace(NewSession(None))
+        await agent.replace(EmptySession(None))
         await is_guarded(agent)
         await agent.replace(CloneSession())
         await is_guarded(agent)
@@ -354,7 +359,7 @@ async def test_no_tool_runs_when_an_extension_can_not_be_loaded_again(tmp_path: 
             agent.gate.unlink()
         else:
             agent.write_gate(broken=True)
-        await agent.replace(NewSession(None))
+        await agent.replace(EmptySession(None))
 
         text = await refuses(agent)
         assert text.startswith("Not executed: extensions that may guard tools are missing: ")
@@ -370,13 +375,13 @@ async def test_no_tool_runs_when_an_extension_can_not_be_loaded_again(tmp_path: 
 async def test_no_tool_runs_when_the_extensions_of_a_new_session_can_not_be_loaded(tmp_path: Path, fault: str) -> None:
     async with started(tmp_path) as agent:
         agent.faults.add(fault)
-        await agent.replace(NewSession(None))
+        await agent.replace(EmptySession(None))
         assert [] == agent.host.session.messages  # it was replaced all the same
 
         assert "may guard tools" in await refuses(agent)
 
         agent.faults.clear()
-        await agent.replace(NewSession(None))
+        await agent.replace(EmptySession(None))
         await is_guarded(agent)
 
 
@@ -401,7 +406,7 @@ async def test_a_reload_that_fails_returns_and_no_tool_runs(tmp_path: Path) -> N
 async def test_no_shell_command_runs_when_an_extension_is_missing(tmp_path: Path) -> None:
     async with started(tmp_path) as agent:
         agent.gate.unlink()
-        await agent.replace(NewSession(None))
+        await agent.replace(EmptySession(None))
 
         shell = agent.bash(f"touch {tmp_path}/ran")
         await agent.settle()
@@ -414,7 +419,7 @@ async def test_a_shell_command_runs_beside_the_session_command_behind_it(tmp_pat
     async with started(tmp_path) as agent:
         for _ in range(12):  # which of the two tasks begins first is the scheduler's choice
             shell = agent.bash("true")
-            await agent.replace(NewSession(None))
+            await agent.replace(EmptySession(None))
             assert None is shell.failure
 
 
@@ -445,7 +450,7 @@ async def _carry_out(agent: Gated, operation: str) -> None:
     users = [entry for entry in session.tree.entries if entry.get("message", {}).get("role") == "user"]
     other = next(iter(sorted((agent.folder / "sessions").glob("*.jsonl"))), None)
     done: dict[str, Callable[[], Awaitable[object]]] = {
-        "new": lambda: agent.replace(NewSession(None)),
+        "new": lambda: agent.replace(EmptySession(None)),
         "fork": lambda: agent.replace(ForkSession(str(users[-1]["id"]) if users else "none")),
         "clone": lambda: agent.replace(CloneSession()),
         "switch": lambda: agent.replace(SwitchSession(str(other or "none.jsonl"))),

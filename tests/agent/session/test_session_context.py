@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.agent.samples import sample_answer
 
 from pinnace_agent.session.branch import Branch
-from pinnace_agent.session.context import Context, ContextIndex, build_context, context_message
+from pinnace_agent.session.context import BranchContext, ContextIndex, build_context, context_message
 from pinnace_agent.session.store import message_repair
 from pinnace_agent.session.store.entries import MESSAGE_KINDS, head_of
 from pinnace_agent.session.store.reading import read_session
@@ -83,7 +83,7 @@ def shown(*path: Entry) -> list[str]:
 
 
 def test_nothing_is_in_an_empty_branch() -> None:
-    assert Context([], None, None) == build_context([])
+    assert BranchContext([], None, None) == build_context([])
 
 
 def test_every_message_of_the_branch_is_shown_in_its_order() -> None:

@@ -11,7 +11,7 @@ from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.judge.adapter import AdapterError, AttachAdapter
 from pinnace_fuzz.judge.results import BAD
-from pinnace_fuzz.judge.session import Options, conduct
+from pinnace_fuzz.judge.session import JudgeOptions, conduct
 from pinnace_fuzz.process_tree import kill_each, processes_with
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ SAMPLE = ("BSH/the-whole-group", "SIG/term-while-idle", "SES/killed-and-opened-a
 
 
 def test_a_sample_of_the_scenarios_passes_over_attach(tmp_path: Path) -> None:
-    options = Options(
+    options = JudgeOptions(
         command=ATTACH, adapter=AttachAdapter(), only=SAMPLE, campaigns=(), jobs=2, seed=1, patience=3, out=tmp_path
     )
     run = conduct(options)

@@ -22,7 +22,7 @@ from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.results import CaseResult, Finding
 from pinnace_fuzz.judge.running import confirmed_result, not_run, signature_of
-from pinnace_fuzz.judge.session import Options
+from pinnace_fuzz.judge.session import JudgeOptions
 from pinnace_spec.profiles.generations import generation
 from pinnace_spec.records.commands import MODELS
 
@@ -84,7 +84,7 @@ def test_a_campaign_that_fails_takes_nothing_with_it(kit: AgentUnderTest, monkey
 
     monkeypatch.setitem(CAMPAIGNS, "arguments", CAMPAIGNS["arguments"]._replace(campaign=fails))
     logged: list[str] = []
-    options = Options(
+    options = JudgeOptions(
         command=kit.command, adapter=kit.adapter, seed=1, jobs=1, campaigns=("arguments", "framing"), log=logged.append
     )
     _, campaigns = run_campaigns(kit, options, time.monotonic() + 5, Coverage())

@@ -11,7 +11,7 @@ import pytest
 from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.results import BAD
 from pinnace_fuzz.judge.scenarios.files import load
-from pinnace_fuzz.judge.session import SMOKE_S, Options, chosen, conduct
+from pinnace_fuzz.judge.session import SMOKE_S, JudgeOptions, chosen, conduct
 
 # Started by its entry, not as a module: a home of its own has no PYTHONPATH.
 ROOTS = [path for path in sys.path if path]
@@ -32,7 +32,9 @@ def bubblewrap_works() -> bool:
 
 
 def test_smoke(tmp_path: Path) -> None:
-    options = Options(command=(sys.executable, "-c", START), adapter=PiAdapter(), time_s=SMOKE_S, seed=1, out=tmp_path)
+    options = JudgeOptions(
+        command=(sys.executable, "-c", START), adapter=PiAdapter(), time_s=SMOKE_S, seed=1, out=tmp_path
+    )
     smoke = tuple(each.id for each in chosen(load(), options))
     # The scenarios of so short a run, all of them, however busy the machine is.
     run = conduct(dataclasses.replace(options, only=smoke, campaigns=(), time_s=3600))
@@ -45,7 +47,7 @@ def test_smoke(tmp_path: Path) -> None:
 @pytest.mark.skipif(not bubblewrap_works(), reason="needs bubblewrap (scripts/peers), and user namespaces")
 def test_a_sample_of_the_scenarios_passes_in_a_sandbox(tmp_path: Path) -> None:
     command = (sys.executable, "-c", START, "--sandbox", "workspace-write")
-    options = Options(
+    options = JudgeOptions(
         command=command, adapter=PiAdapter(), only=CONFINED, campaigns=(), jobs=2, seed=1, patience=3, out=tmp_path
     )
     run = conduct(options)

@@ -14,7 +14,7 @@ from tests.source_tree import REPOSITORY
 from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.campaigns.trails import load_trails
 from pinnace_fuzz.judge.running import run
-from pinnace_fuzz.judge.session import Options, opened
+from pinnace_fuzz.judge.session import JudgeOptions, opened
 from pinnace_fuzz.model_check.spin import walk
 from pinnace_fuzz.model_check.trails import FOLDER, all_rows, committed, files, instrumented, read_walk
 from pinnace_spec.generate.promela.promela import model_text, sets_of
@@ -80,7 +80,7 @@ def test_trails_are_many_short_and_different() -> None:
 def test_our_agent_goes_the_models_way(tmp_path: Path) -> None:
     """Some, each in a process of its own; all of them in the campaign `trails`."""
     some = load_trails()[:: len(TRAILS) // 4]
-    with opened(Options(command=(sys.executable, "-c", START), adapter=PiAdapter(), profile="pi")) as (kit, _):
+    with opened(JudgeOptions(command=(sys.executable, "-c", START), adapter=PiAdapter(), profile="pi")) as (kit, _):
         results = [run(trail, kit, 1) for trail in some]
 
     assert [(each.scenario.id, "PASS") for each in results] == [(each.scenario.id, each.verdict) for each in results], [

@@ -9,7 +9,7 @@ import trio
 
 from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.cli.options import Options
-from pinnace_rpc.host.agents.ports import AgentProcess
+from pinnace_rpc.host.agents.ports import HostedProcess
 from pinnace_rpc.host.agents.zygote import FRESH_WHILE_LOADING
 
 
@@ -27,7 +27,7 @@ async def test_agents_are_new_while_what_forks_loads_and_forks_afterwards() -> N
 
 
 @asynccontextmanager
-async def started(start: Callable[[str], Awaitable[AgentProcess]]) -> AsyncGenerator[AgentProcess]:
+async def started(start: Callable[[str], Awaitable[HostedProcess]]) -> AsyncGenerator[HostedProcess]:
     """An agent that has answered, so that another may load; it ends."""
     process = await start("/")
     async with process.stdout:

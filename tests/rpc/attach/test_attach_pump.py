@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.attach.conftest import TIMEOUT_S, Host, close_quietly
 
-from pinnace_rpc.host.protocol import Detach, End, Ended, HostControl, Refused
+from pinnace_rpc.host.protocol import Detach, EndAgent, Ended, HostControl, Refused
 
 IMPORT = re.compile(r"import time: +\d+ \| +\d+ \| +(\S+)")
 MANY_BYTES = 4 * 1024 * 1024
@@ -40,7 +40,7 @@ def test_bytes_pass_both_ways_and_the_last_message_is_the_exit_code(host: Host) 
     assert connection.request.start == ("--model", "m")
 
 
-@pytest.mark.parametrize(("words", "expected"), [(["bot"], Detach()), ([], End(at_once=False))])
+@pytest.mark.parametrize(("words", "expected"), [(["bot"], Detach()), ([], EndAgent(at_once=False))])
 def test_the_end_of_stdin_completes_the_line_and_is_a_message(host: Host, words: list[str], expected: object) -> None:
     attach, connection = host.attached(*words)
     assert attach.stdin is not None
@@ -60,7 +60,7 @@ def test_a_signal_is_an_end_at_once(host: Host, number: signal.Signals, exit_cod
     attach, connection = host.attached()
     attach.send_signal(number)
 
-    assert connection.next_control() == End(at_once=True)
+    assert connection.next_control() == EndAgent(at_once=True)
     connection.write(b"the last record\n")
     connection.end()
     assert attach.wait(TIMEOUT_S) == exit_code
@@ -149,7 +149,7 @@ def test_a_reader_that_is_gone_ends_the_attach(host: Host) -> None:
     attach, connection = host.attached()
     close_quietly(attach.stdout)
 
-    assert connection.next_control() == End(at_once=True)
+    assert connection.next_control() == EndAgent(at_once=True)
     connection.end()
     assert attach.wait(TIMEOUT_S) == 1
 

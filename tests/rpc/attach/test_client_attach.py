@@ -16,7 +16,7 @@ from tests.rpc.attach.conftest import TIMEOUT_S, Connection, Host
 
 from pinnace_rpc.client import AgentExited, BlockingClient, CommandFailed, Dialogs, RunFailed
 from pinnace_rpc.client.aio import AsyncioClient
-from pinnace_rpc.host.protocol import Detach, End
+from pinnace_rpc.host.protocol import Detach, EndAgent
 
 
 def attached(connection: Connection, place: str, *, known: bool = False) -> None:
@@ -249,7 +249,7 @@ def test_an_agent_without_a_name_ends_with_its_client(host: Host, threads: Threa
         assert (second.request.is_new, second.request.agent) == (False, "bot")
         attached(second, "1:0")
         leaving = threads.submit(agent.__exit__, None, None, None)
-        assert second.next_control() == End(at_once=False)
+        assert second.next_control() == EndAgent(at_once=False)
         second.end()
         leaving.result(TIMEOUT_S)
 

@@ -18,7 +18,7 @@ from pinnace_rpc.host.protocol import (
     Answer,
     Attach,
     Detach,
-    End,
+    EndAgent,
     Ended,
     FrameDecoder,
     HostControl,
@@ -88,7 +88,7 @@ class Connection:
         for frame in encode_data(b"".join(lines)):
             self.socket.sendall(frame)
 
-    def leave(self, control: Detach | End) -> None:
+    def leave(self, control: Detach | EndAgent) -> None:
         self.socket.sendall(encode_client_control(control))
 
     def record(self) -> Record:

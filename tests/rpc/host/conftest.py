@@ -11,7 +11,7 @@ from tests.rpc.host.attached import HostProcess, environment_of, short_folder, s
 from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.harness.adapters import prepare_pi_home
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess
+from pinnace_rpc.host.agents.ports import AgentLaunch, HostedProcess
 
 LIMIT_S = 30
 
@@ -38,7 +38,7 @@ def host(folder: Path) -> Iterator[HostProcess]:
 class Talk:
     """A conversation with an agent over the pipes of its process."""
 
-    def __init__(self, process: AgentProcess) -> None:
+    def __init__(self, process: HostedProcess) -> None:
         self.process = process
         self._rest = b""
 

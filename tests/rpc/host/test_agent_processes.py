@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from pinnace_rpc.host.agents import fresh, fresh_program
 from pinnace_rpc.host.agents.fresh import COMMAND, FreshStarter
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess, AgentStarter, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStarter, AgentStartError, HostedProcess
 from pinnace_rpc.host.agents.process import STDERR_TAIL_BYTES, PipedProcess
 
 MEMORY = 8 * 1024**3
@@ -134,7 +134,7 @@ async def test_new_interpreters_load_two_at_a_time(nursery: trio.Nursery, monkey
     """The third starts when one of the first two has written something, or has ended."""
     monkeypatch.setattr(fresh, "COMMAND", ("sh", "-c", "read line && echo $line && cat"))
     starter = FreshStarter(nursery)
-    begun, agents = trio.open_memory_channel[AgentProcess](4)
+    begun, agents = trio.open_memory_channel[HostedProcess](4)
 
     async def begin() -> None:
         await begun.send(await starter.start(AgentLaunch((), "/", os.environ, 0o022)))

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 from tests.rpc.host.attached import OFFLINE, Connection, HostProcess, Record, environment_of, started
 
-from pinnace_rpc.host.protocol import AgentAction, Answer, Detach, End, Ended, ListAgents
+from pinnace_rpc.host.protocol import AgentAction, Answer, Detach, EndAgent, Ended, ListAgents
 
 PROMPT = {"id": "p", "type": "prompt", "message": "hi"}
 DIALOG = """
@@ -130,7 +130,7 @@ def test_a_detach_at_once_waits_for_no_answer(host: HostProcess) -> None:
 def test_an_end_ends_the_agent_as_the_end_of_stdin_does(host: HostProcess) -> None:
     with host.attach() as one, host.attach(start=()) as two:
         one.ask({"id": "1", "type": "get_state"})
-        one.leave(End(at_once=False))
+        one.leave(EndAgent(at_once=False))
         assert (one.ended().exit_code, two.ended().exit_code) == (0, 0)
     (row,) = host.ask(ListAgents(watches=False))["agents"]
     assert (row["state"], row["pid"]) == ("asleep", None)
@@ -395,7 +395,7 @@ def test_agents_without_a_name_make_room_when_they_have_ended(folder: Path) -> N
             with host.attach(None, is_new=True, on_eof="end") as connection:
                 connection.ask({"id": "1", "type": "get_state"})
                 assert "as many as it may" in host.refusal(host.request(is_new=True)).error
-                connection.leave(End(at_once=False))
+                connection.leave(EndAgent(at_once=False))
                 assert connection.ended() == Ended(0, None)
 
 

@@ -20,7 +20,7 @@ from pinnace_rpc.host.protocol import (
     Attach,
     Cursor,
     Detach,
-    End,
+    EndAgent,
     Ended,
     FrameDecoder,
     HostProtocolError,
@@ -79,8 +79,8 @@ def test_a_request_survives_its_frame(request_: Attach | ListAgents | AgentActio
     assert parse_request(payload(encode_request(request_))) == request_
 
 
-@pytest.mark.parametrize("control", [Detach(), Detach(at_once=True), End(True), End(False)], ids=str)
-def test_a_client_control_survives_its_frame(control: Detach | End) -> None:
+@pytest.mark.parametrize("control", [Detach(), Detach(at_once=True), EndAgent(True), EndAgent(False)], ids=str)
+def test_a_client_control_survives_its_frame(control: Detach | EndAgent) -> None:
     assert parse_client_control(payload(encode_client_control(control))) == control
 
 

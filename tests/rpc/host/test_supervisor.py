@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pinnace_rpc.host.agents.fresh import FreshStarter
 from pinnace_rpc.host.agents.lifecycle import CLIENTS, EVENTS, LIVES, POSSIBLE, TRANSITIONS, undecided
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess, AgentStarter, AgentStartError, EpochReason
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStarter, AgentStartError, EpochReason, HostedProcess
 from pinnace_rpc.host.agents.supervisor import STARTING_S, STOP_S, RestartRefused, Supervisor, outcome
 
 START: Final = AgentLaunch((), "/", {"KEY": "first"}, 0o022)
@@ -78,7 +78,7 @@ class Host:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.processes: list[Process] = []
-        self._begun, self.began = trio.open_memory_channel[AgentProcess](100)
+        self._begun, self.began = trio.open_memory_channel[HostedProcess](100)
         self.replacements = 0
         self.is_persistent = True
         self.is_loading = False
@@ -89,7 +89,7 @@ class Host:
         self.rest_is_read = trio.Event()
         self.rest_is_read.set()
 
-    async def start(self, start: AgentLaunch) -> AgentProcess:
+    async def start(self, start: AgentLaunch) -> HostedProcess:
         await trio.lowlevel.checkpoint()
         if not self.can_start:
             raise AgentStartError("no such folder")
@@ -99,7 +99,7 @@ class Host:
     def prepare(self, start: AgentLaunch, reason: EpochReason) -> AgentLaunch:
         return start
 
-    def process_began(self, process: AgentProcess, reason: EpochReason) -> None:
+    def process_began(self, process: HostedProcess, reason: EpochReason) -> None:
         self.log.append(reason)
         self._begun.send_nowait(process)
 
@@ -474,7 +474,7 @@ async def test_an_agent_with_a_child_of_a_tool_stays_awake_and_one_that_is_kille
         await each.ended()
 
 
-async def began(life: Life) -> AgentProcess:
+async def began(life: Life) -> HostedProcess:
     """Wait for the next process."""
     with trio.fail_after(LIMIT_S):
         return await life.host.began.receive()

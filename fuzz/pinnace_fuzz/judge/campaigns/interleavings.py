@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pinnace_fuzz.judge.campaigns.cases import Command, case, numbered
-from pinnace_fuzz.judge.campaigns.states import STATES, State
+from pinnace_fuzz.judge.campaigns.states import STATES, ReachedState
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 from pinnace_spec.profiles.generations import Generation
 
@@ -46,7 +46,7 @@ def alphabet(generation: Generation) -> list[Command]:
     return [each for each in _ALPHABET if each["type"] in generation.commands]
 
 
-def together(state: State, commands: Sequence[Command], *, is_one_write: bool) -> Scenario:
+def together(state: ReachedState, commands: Sequence[Command], *, is_one_write: bool) -> Scenario:
     """Make a case: the state, then the commands."""
     given = numbered([_unique(each, at) for at, each in enumerate(commands)])
     sends: list[Any] = [{"send": given}] if is_one_write else [{"send": each} for each in given]
@@ -61,13 +61,13 @@ def _unique(command: Command, at: int) -> Command:
     return {**command, "message": f"{command['message']} {at}"}
 
 
-def nasty(generation: Generation) -> Iterator[tuple[State, tuple[Command, ...], bool]]:
+def nasty(generation: Generation) -> Iterator[tuple[ReachedState, tuple[Command, ...], bool]]:
     """Yield the cases in which agents are known to lose a message or the order; they come first."""
     idle, busy = STATES["idle"], STATES["llm"]
     prompt: Command = {"type": "prompt", "message": "ONE"}
     steered: Command = {"type": "prompt", "message": "TWO", "streamingBehavior": "steer"}
     abort, new_session = {"type": "abort"}, {"type": "new_session"}
-    rows: list[tuple[State, tuple[Command, ...], bool]] = [
+    rows: list[tuple[ReachedState, tuple[Command, ...], bool]] = [
         (idle, (prompt, prompt), True),
         (idle, (prompt, steered), True),
         (idle, (new_session, prompt), True),

@@ -8,7 +8,7 @@ from pinnace_fuzz.judge.campaigns.cases import Command
 START: Command = {"id": "p", "type": "prompt", "message": "START"}
 
 
-class State(NamedTuple):
+class ReachedState(NamedTuple):
     """The model's lines and the client's steps that lead to a state."""
 
     llm: tuple[Mapping[str, Any], ...] = ()
@@ -17,15 +17,15 @@ class State(NamedTuple):
     settings: Mapping[str, Any] | None = None
 
 
-STATES: Mapping[str, State] = {
-    "idle": State(),
-    "llm": State(({"gate": "g", "text": ["one", " two"]},), ({"send": START}, {"requests": 1})),
-    "tools": State(
+STATES: Mapping[str, ReachedState] = {
+    "idle": ReachedState(),
+    "llm": ReachedState(({"gate": "g", "text": ["one", " two"]},), ({"send": START}, {"requests": 1})),
+    "tools": ReachedState(
         ({"tool": {"name": "bash", "args": {"command": "${gate:t}; echo ready"}}},),
         ({"send": START}, {"try": "tool_start"}),
         ("llm", "tools"),
     ),
-    "queued": State(
+    "queued": ReachedState(
         ({"gate": "g", "text": ["one", " two"]},),
         (
             {"send": START},
@@ -39,15 +39,15 @@ STATES: Mapping[str, State] = {
             {"try": "resp(q2)"},
         ),
     ),
-    "text": State(({"text": ["one", {"gate": "g"}, " two"]},), ({"send": START}, {"try": "delta"})),
-    "after": State(({"text": "first answer"},), ({"send": START}, "quiet")),
-    "retrying": State(
+    "text": ReachedState(({"text": ["one", {"gate": "g"}, " two"]},), ({"send": START}, {"try": "delta"})),
+    "after": ReachedState(({"text": "first answer"},), ({"send": START}, "quiet")),
+    "retrying": ReachedState(
         ({"error": 529},),
         ({"send": START}, {"try": "retry_start"}),
         ("llm", "settings"),
         {"retry": {"enabled": True, "maxRetries": 2, "baseDelayMs": 1200}},
     ),
-    "compacting": State(
+    "compacting": ReachedState(
         ({"text": "first answer"}, {"text": "second answer"}, {"gate": "g", "text": "a summary"}),
         (
             {"send": START},
@@ -59,7 +59,7 @@ STATES: Mapping[str, State] = {
         ),
         ("llm", "settings"),
     ),
-    "shell": State(
+    "shell": ReachedState(
         (), ({"send": {"id": "sh", "type": "bash", "command": "${gate:s}; echo ready"}}, {"reached": "s"}), ("bash",)
     ),
 }

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from pinnace_fuzz.judge.html.matrix import area_of
 from pinnace_fuzz.judge.html.path import Visit, visits
-from pinnace_fuzz.judge.html.reading import Case, Finding, Process, Report
+from pinnace_fuzz.judge.html.reading import AgentReport, Case, Finding, Process
 from pinnace_spec.rules.witnesses import invariants
 
 _LEVELS: Final[Mapping[str, tuple[str, str]]] = {
@@ -54,7 +54,7 @@ def level_of(finding: Finding) -> tuple[str, str]:
     return _LEVELS.get(finding.level, ("open", finding.level or "?"))
 
 
-def because(finding: Finding, report: Report) -> Iterator[tuple[str, str, str]]:
+def because(finding: Finding, report: AgentReport) -> Iterator[tuple[str, str, str]]:
     """Yield what a finding is about: a rule or an invariant, its sentence, and a note about it."""
     for name in dict.fromkeys([finding.source, *finding.rules]):
         if invariant := invariants().get(name):

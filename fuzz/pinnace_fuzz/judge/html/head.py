@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_fuzz.judge.html.reading import Fields, Report, amount, inner, objects, whole, word, words
+from pinnace_fuzz.judge.html.reading import AgentReport, Fields, amount, inner, objects, whole, word, words
 from pinnace_fuzz.judge.html.verdicts import counted, ranked
 
 _EXITS: Final[Mapping[int, tuple[str, str]]] = {
@@ -13,7 +13,7 @@ _EXITS: Final[Mapping[int, tuple[str, str]]] = {
 }
 
 
-def exit_of(report: Report) -> tuple[str, str]:
+def exit_of(report: AgentReport) -> tuple[str, str]:
     """Return the class and the meaning of the exit code of a run."""
     code = whole(report.summary, "exit_code")
     return ("odd", "") if code is None else _EXITS.get(code, ("odd", f"exit code {code}"))
@@ -28,7 +28,7 @@ def shares(counts: Mapping[str, int]) -> Iterator[tuple[str, float, float]]:
         place += width
 
 
-def facts(report: Report) -> Iterator[tuple[str, str]]:
+def facts(report: AgentReport) -> Iterator[tuple[str, str]]:
     """Yield names and values; an empty value is not shown."""
     agent, kit = report.agent, report.kit
     ours = ", held to this project's own rules too" if agent.get("is_ours") is True else ""
@@ -53,7 +53,7 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "Load", _load(report)
 
 
-def _load(report: Report) -> str:
+def _load(report: AgentReport) -> str:
     """Say whether the machine had time: only then a missed deadline is the agent's."""
     load = inner(report.kit, "load")
     open_ones = report.verdict_counts["INCONCLUSIVE"]

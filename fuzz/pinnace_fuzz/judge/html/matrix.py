@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_fuzz.judge.html.reading import Case, Finding, Report, Rule
+from pinnace_fuzz.judge.html.reading import AgentReport, Case, CitedRule, Finding
 from pinnace_fuzz.judge.html.verdicts import BAD, rank, ranked, worst, worst_shutdown
 
 _LEVELS: Final[Mapping[str, str]] = {"nonstrict": "NON-STRICT", "information": "INFORMATIONAL"}
@@ -65,7 +65,7 @@ class RuleEvidence(NamedTuple):
     key: str
     """Names it on the page."""
     area: str
-    rule: Rule
+    rule: CitedRule
     cells: tuple[Cell, ...]
 
     @property
@@ -79,14 +79,14 @@ class RuleEvidence(NamedTuple):
         return len({cell.verdict for cell in self.cells} - {"NOT-RUN"}) > 1
 
 
-def rows(reports: Sequence[Report]) -> list[RuleEvidence]:
+def rows(reports: Sequence[AgentReport]) -> list[RuleEvidence]:
     """Return the rules that any case is about, sorted by area and number."""
     tables = [_cells(report) for report in reports]
     names = sorted({name for table in tables for name in table}, key=lambda name: (area_of(name), _natural(name)))
     found: list[RuleEvidence] = []
     for number, name in enumerate(names):
         key = f"r-{name if _PLAIN.fullmatch(name) else number}"
-        rule = next((each.rules[name] for each in reports if name in each.rules), Rule("", "", ""))
+        rule = next((each.rules[name] for each in reports if name in each.rules), CitedRule("", "", ""))
         found.append(
             RuleEvidence(name, key, area_of(name), rule, tuple(Cell(tuple(table.get(name, ()))) for table in tables))
         )
@@ -98,7 +98,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d{1,9})", name)]
 
 
-def _cells(report: Report) -> Mapping[str, list[Evidence]]:
+def _cells(report: AgentReport) -> Mapping[str, list[Evidence]]:
     found: dict[str, list[Evidence]] = defaultdict(list)
     for case in report.cases:
         counts = case.counts and case.id not in report.known_failures

@@ -21,8 +21,8 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from pinnace_fuzz.judge.html import cases, chart, head, lanes, matrix, verdicts
-from pinnace_fuzz.judge.html.reading import Fields, Report, read_file, read_report, word
-from pinnace_fuzz.judge.reports.json_report import Run, as_json
+from pinnace_fuzz.judge.html.reading import AgentReport, Fields, read_file, read_report, word
+from pinnace_fuzz.judge.reports.json_report import JudgedRun, as_json
 
 _HERE: Final = Path(__file__).parent
 # A longer path is less readable than the transcript.
@@ -33,7 +33,7 @@ _MAX_NAMES: Final = 60
 _SEEN: Final = frozenset("\n\t")
 
 
-def of_run(run: Run) -> str:
+def of_run(run: JudgedRun) -> str:
     """Write the page of one run."""
     return page([as_json(run)])
 
@@ -88,7 +88,7 @@ def page(sources: Sequence[Fields], names: Sequence[str] = ()) -> str:
     )
 
 
-def _distinguished(reports: Sequence[Report]) -> list[Report]:
+def _distinguished(reports: Sequence[AgentReport]) -> list[AgentReport]:
     """Let no two agents have the same name: add the generation, or else the number."""
     found = list(reports)
     for additions in ([word(each.agent, "generation") for each in found], [str(each.number) for each in found]):

@@ -99,7 +99,7 @@ class Case(NamedTuple):
         return self.verdict not in ("PASS", "NOT-RUN") or self.counts or bool(self.findings)
 
 
-class Rule(NamedTuple):
+class CitedRule(NamedTuple):
     """A rule that a report cites."""
 
     level: str
@@ -107,7 +107,7 @@ class Rule(NamedTuple):
     text: str
 
 
-class Report(NamedTuple):
+class AgentReport(NamedTuple):
     """The report about one agent."""
 
     number: int
@@ -118,7 +118,7 @@ class Report(NamedTuple):
     summary: Fields
     coverage: Fields
     cases: tuple[Case, ...]
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, CitedRule]
 
     @property
     def version(self) -> str:
@@ -151,15 +151,15 @@ def read_file(path: Path) -> Fields:
     return found
 
 
-def read_report(source: Fields, number: int, name: str = "") -> Report:
+def read_report(source: Fields, number: int, name: str = "") -> AgentReport:
     """Read a report, the `number`th of a page; `name`: what its agent is called instead of what it calls itself."""
     cases = [_case(each, f"a{number}-{at}") for at, each in enumerate(objects(source, "cases"), 1)]
     rules = {
-        name: Rule(word(rule, "level"), word(rule, "origin"), word(rule, "text"))
+        name: CitedRule(word(rule, "level"), word(rule, "origin"), word(rule, "text"))
         for name, value in inner(source, "rules").items()
         if (rule := as_object(value)) is not None
     }
-    return Report(
+    return AgentReport(
         number,
         name or word(inner(source, "agent"), "name") or f"agent {number}",
         inner(source, "agent"),

@@ -5,16 +5,16 @@ from pathlib import Path
 
 from pinnace_fuzz.judge.reports import json_report as report_json
 from pinnace_fuzz.judge.reports import text as report_text
-from pinnace_fuzz.judge.reports.json_report import Run
+from pinnace_fuzz.judge.reports.json_report import JudgedRun
 
 
-def _page(run: Run) -> str:
+def _page(run: JudgedRun) -> str:
     from pinnace_fuzz.judge.html.page import of_run
 
     return of_run(run)
 
 
-WRITERS: Mapping[str, tuple[str, Callable[[Run], str]]] = {
+WRITERS: Mapping[str, tuple[str, Callable[[JudgedRun], str]]] = {
     "html": ("report.html", _page),
     "json": ("report.json", report_json.text),
     "junit": ("junit.xml", report_text.junit),
@@ -23,7 +23,7 @@ WRITERS: Mapping[str, tuple[str, Callable[[Run], str]]] = {
 """Format -> file and what writes it."""
 
 
-def write_reports(run: Run, out: Path, formats: Sequence[str]) -> list[Path]:
+def write_reports(run: JudgedRun, out: Path, formats: Sequence[str]) -> list[Path]:
     """Write the reports that are wanted; return their files."""
     written: list[Path] = []
     for name in formats:

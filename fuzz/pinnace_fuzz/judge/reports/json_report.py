@@ -14,7 +14,7 @@ VERSION = 1
 MAX_LINE_CHARACTERS = 20_000
 
 
-class Run(NamedTuple):
+class JudgedRun(NamedTuple):
     """A whole run: what every report is about."""
 
     agent: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Run(NamedTuple):
     """Id of a rule -> its level, origin and text; None: the rules of the specification."""
 
 
-def as_json(run: Run) -> dict[str, Any]:
+def as_json(run: JudgedRun) -> dict[str, Any]:
     """Write a run."""
     rules = data.table("rules.toml") if run.rulebook is None else run.rulebook
     cited = sorted({rule for case in run.cases for finding in case.findings for rule in finding.rules})
@@ -60,7 +60,7 @@ def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {name: rule[name] for name in ("level", "origin", "text") if name in rule}
 
 
-def _case(case: CaseResult, run: Run) -> dict[str, Any]:
+def _case(case: CaseResult, run: JudgedRun) -> dict[str, Any]:
     scenario = case.scenario
     is_interesting = case.verdict not in ("PASS", "NOT-RUN")
     return {
@@ -117,6 +117,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def text(run: Run) -> str:
+def text(run: JudgedRun) -> str:
     """Write a run as text; lone surrogates, which represent bytes that are not UTF-8, are escaped."""
     return json.dumps(as_json(run), ensure_ascii=True, indent=1) + "\n"

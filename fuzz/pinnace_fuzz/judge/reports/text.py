@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from pinnace_fuzz.judge.reports.json_report import Run
+from pinnace_fuzz.judge.reports.json_report import JudgedRun
 from pinnace_fuzz.judge.reports.transcript import reproduction, said, transcript
 from pinnace_fuzz.judge.results import BAD, ORDER, CaseResult
 
@@ -15,7 +15,7 @@ _QUIET = frozenset({"PASS", "NOT-RUN", "INFORMATIONAL"})
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def summary(run: Run) -> str:
+def summary(run: JudgedRun) -> str:
     """Say in one line how it went."""
     counts = Counter(case.verdict for case in run.cases)
     words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(ORDER) if counts[verdict])
@@ -23,7 +23,7 @@ def summary(run: Run) -> str:
     return f"{words or 'nothing run'}; {examples} generated sequences"
 
 
-def terminal(run: Run) -> str:
+def terminal(run: JudgedRun) -> str:
     """Write the tree: areas, cases that are not simply good, and a minimal transcript under each."""
     lines: list[str] = []
     areas: dict[str, list[CaseResult]] = defaultdict(list)
@@ -53,7 +53,7 @@ def _coverage(cover: Mapping[str, Any]) -> str:
     )
 
 
-def _case(case: CaseResult, run: Run) -> Iterable[str]:
+def _case(case: CaseResult, run: JudgedRun) -> Iterable[str]:
     again = f", came again in {case.reproduced[0]} of {case.reproduced[1]}" if case.reproduced[1] else ""
     yield f"  {case.verdict} {case.scenario.id}: {case.scenario.title} [{case.shutdown}{again}]"
     if case.why:
@@ -70,7 +70,7 @@ def _case(case: CaseResult, run: Run) -> Iterable[str]:
         )
 
 
-def markdown(run: Run) -> str:
+def markdown(run: JudgedRun) -> str:
     """Write a page."""
     lines = [
         f"# {run.agent.get('name', 'agent')}: conformance",
@@ -108,7 +108,7 @@ def markdown(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def junit(run: Run) -> str:
+def junit(run: JudgedRun) -> str:
     """Write JUnit's XML: a suite for each area, a case for each case."""
     root = Xml.Element("testsuites", name="pinnace-conform")
     suites: dict[str, Xml.Element] = {}

@@ -69,7 +69,7 @@ class AgentPipes(Protocol):
         ...
 
 
-class AgentProcess(AgentPipes, Protocol):
+class HostedProcess(AgentPipes, Protocol):
     """A process of an agent: the leader of a session and process group of its own."""
 
     @property
@@ -88,7 +88,7 @@ class AgentProcess(AgentPipes, Protocol):
 class AgentStarter(Protocol):
     """Starts processes of agents."""
 
-    async def start(self, start: AgentLaunch) -> AgentProcess:
+    async def start(self, start: AgentLaunch) -> HostedProcess:
         """Start `pinnace --mode rpc` with these arguments.
 
         A cancelled start leaves no process behind.
@@ -116,7 +116,7 @@ class AgentObserver(Protocol):
         """Return what the next process is started with: it continues the session of the former one, if there is one."""
         ...
 
-    def process_began(self, process: AgentProcess, reason: EpochReason) -> None:
+    def process_began(self, process: HostedProcess, reason: EpochReason) -> None:
         """Take over the pipes of a new process. Before the first call of `process_ended` for it."""
         ...
 
@@ -124,7 +124,7 @@ class AgentObserver(Protocol):
         """Read the rest of stdout, for at most a second, and report the end. No other process starts before it returns.
 
         Args:
-            status: As of `AgentProcess.wait`.
+            status: As of `HostedProcess.wait`.
             stderr: The end of its stderr.
         """
         ...

@@ -17,7 +17,7 @@ _READ_BYTES: Final = 16 * 1024
 
 
 class PipedProcess:
-    """An `AgentProcess`. `run` has to run in a task for as long as the process lives."""
+    """A `HostedProcess`. `run` has to run in a task for as long as the process lives."""
 
     def __init__(
         self,

@@ -15,10 +15,10 @@ from pinnace_rpc.host.agents.lifecycle import TRANSITIONS, Action, Clients, Even
 from pinnace_rpc.host.agents.ports import (
     AgentLaunch,
     AgentObserver,
-    AgentProcess,
     AgentStarter,
     AgentStartError,
     EpochReason,
+    HostedProcess,
 )
 
 _log = logging.getLogger("pinnace.host")
@@ -225,7 +225,7 @@ class Supervisor:
     async def _live(self, start: AgentLaunch, reason: EpochReason) -> None:
         """Have one process, from its start to its end."""
         ending, answered = self._ending, self._answered
-        process: AgentProcess | None = None
+        process: HostedProcess | None = None
         try:
             with self._starting:
                 process = await self._starter.start(start)
@@ -260,7 +260,7 @@ class Supervisor:
         self.error = f"the agent's process ended with {_wording(status)}{session}: {end}"
         self._step(event)
 
-    async def _end(self, process: AgentProcess, ending: trio.Event) -> None:
+    async def _end(self, process: HostedProcess, ending: trio.Event) -> None:
         """End the process when that is decided."""
         await ending.wait()
         await trio.aclose_forcefully(process.stdin)
@@ -306,7 +306,7 @@ def outcome(status: int | None, *, is_new: bool) -> Literal["ended", "refused", 
     """Return what the end of a process means that was not requested.
 
     Args:
-        status: As of `AgentProcess.wait`.
+        status: As of `HostedProcess.wait`.
         is_new: Whether it has only begun, or has not answered, or still loads its extensions.
     """
     if status == 0 or status in _REQUESTED:

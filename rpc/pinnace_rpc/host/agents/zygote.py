@@ -24,7 +24,7 @@ from typing import Any, Final
 import trio
 
 from pinnace_rpc.host.agents.fresh import FreshStarter
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentProcess, AgentStartError
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError, HostedProcess
 from pinnace_rpc.host.agents.process import PipedProcess
 from pinnace_rpc.host.agents.zygote_messages import (
     DESCRIPTOR_SPACE,
@@ -107,7 +107,7 @@ class ZygoteStarter:
             await self._changed.park()
         return self._zygote.pid
 
-    async def start(self, start: AgentLaunch) -> AgentProcess:
+    async def start(self, start: AgentLaunch) -> HostedProcess:
         """Start an agent.
 
         Raises:

@@ -11,7 +11,7 @@ from pinnace_spec.generate.promela.names import CommandSet
 from pinnace_spec.statechart.names import RUN_ENDS
 
 
-class Report(NamedTuple):
+class JobReport(NamedTuple):
     """`trigger` may come when `when` holds; `first` happens before it, and `due` may be either if `with_due`.
 
     Without a trigger it happens outside of the chart.
@@ -32,7 +32,7 @@ class Parts(NamedTuple):
     before: str
     """Macros that the common text leaves open."""
     state: str
-    reports: tuple[Report, ...]
+    reports: tuple[JobReport, ...]
     sets: Mapping[str, CommandSet]
     instead: frozenset[str] = frozenset()
     """Triggers whose common reports these replace."""
@@ -46,55 +46,55 @@ _NAVIGATING: Final = "RUN == run_navigating && job == j_navigation && CALM"
 _ENDED: Final = "job = j_none"
 
 REPORTS: Final = (
-    Report("preflight_ok", _PREFLIGHT, _ENDED),
-    *(Report(name, _PREFLIGHT, _ENDED, is_playable=False) for name in ("preflight_refused", "preflight_handled")),
-    Report("threshold_due", f"{_PREFLIGHT} && chk", _ENDED, is_playable=False),
-    Report("synced", "RUN == run_persisting && job == j_sync", _ENDED),
-    Report("sync_failed", "RUN == run_persisting && job == j_sync", _ENDED, is_playable=False),
-    Report("llm_tool_calls", f"{_LLM} && rounds < ROUNDS", "rounds++"),
-    Report("llm_length", f"{_LLM} && rounds < ROUNDS", "rounds++", is_playable=False),
-    Report("llm_stop", _LLM, "", with_due=True),
-    Report("llm_stop", f"EXT && {_LLM} && boundaries < 1", "boundaries++; o = 1", is_playable=False),
-    Report("llm_transient", _LLM, "", with_due=True),
-    Report("llm_overflow", _LLM),
-    Report("llm_fatal", _LLM),
-    Report("tools_done", _TOOLS),
-    Report("tools_done", f"EXT && {_TOOLS}", "o = 1", is_playable=False),
-    Report(
+    JobReport("preflight_ok", _PREFLIGHT, _ENDED),
+    *(JobReport(name, _PREFLIGHT, _ENDED, is_playable=False) for name in ("preflight_refused", "preflight_handled")),
+    JobReport("threshold_due", f"{_PREFLIGHT} && chk", _ENDED, is_playable=False),
+    JobReport("synced", "RUN == run_persisting && job == j_sync", _ENDED),
+    JobReport("sync_failed", "RUN == run_persisting && job == j_sync", _ENDED, is_playable=False),
+    JobReport("llm_tool_calls", f"{_LLM} && rounds < ROUNDS", "rounds++"),
+    JobReport("llm_length", f"{_LLM} && rounds < ROUNDS", "rounds++", is_playable=False),
+    JobReport("llm_stop", _LLM, "", with_due=True),
+    JobReport("llm_stop", f"EXT && {_LLM} && boundaries < 1", "boundaries++; o = 1", is_playable=False),
+    JobReport("llm_transient", _LLM, "", with_due=True),
+    JobReport("llm_overflow", _LLM),
+    JobReport("llm_fatal", _LLM),
+    JobReport("tools_done", _TOOLS),
+    JobReport("tools_done", f"EXT && {_TOOLS}", "o = 1", is_playable=False),
+    JobReport(
         "job_failed", "(RUN == run_llm || RUN == run_tools) && job == j_run && TOOLS_UNWOUND", _ENDED, is_playable=False
     ),
-    Report("delay_over", "RUN == run_retrying && job == j_timer && CALM", _ENDED),
+    JobReport("delay_over", "RUN == run_retrying && job == j_timer && CALM", _ENDED),
     *(
-        Report(name, "job == j_compaction && !STOPPING && CALM", _ENDED)
+        JobReport(name, "job == j_compaction && !STOPPING && CALM", _ENDED)
         for name in ("compaction_ok", "compaction_failed")
     ),
-    Report("navigation_ready", f"{_NAVIGATING} && !moved", is_playable=False),
-    Report("navigation_ok", _NAVIGATING, _ENDED, is_playable=False),
-    Report("navigation_failed", f"{_NAVIGATING} && !moved", _ENDED, is_playable=False),
+    JobReport("navigation_ready", f"{_NAVIGATING} && !moved", is_playable=False),
+    JobReport("navigation_ok", _NAVIGATING, _ENDED, is_playable=False),
+    JobReport("navigation_failed", f"{_NAVIGATING} && !moved", _ENDED, is_playable=False),
     *(
-        Report(name, "RUN == run_settling && job == j_settle_hook && JOB_FREE", first)
+        JobReport(name, "RUN == run_settling && job == j_settle_hook && JOB_FREE", first)
         for name, first in (("settle_hook_ok", _ENDED), ("job_failed", _ENDED))
     ),
-    Report(
+    JobReport(
         "settle_hook_goes_on",
         "RUN == run_settling && job == j_settle_hook && JOB_FREE && boundaries < 1",
         "boundaries++; job = j_none",
     ),
-    Report("begin_instance", "EXT && !begun_extensions && sent == 0 && RUN == run_idle", "begun_extensions = true"),
-    Report("instance_ready", "RUN == run_switching && job == j_instance", _ENDED),
-    Report("reload_ok", "RUN == run_switching && job == j_reload", _ENDED, is_playable=False),
-    Report("reload_failed", "RUN == run_switching && job == j_reload", _ENDED, is_playable=False),
-    Report("switch_ok", "RUN == run_switching && job == j_switch", _ENDED),
-    Report("switch_failed", "RUN == run_switching && job == j_switch", _ENDED, is_playable=False),
+    JobReport("begin_instance", "EXT && !begun_extensions && sent == 0 && RUN == run_idle", "begun_extensions = true"),
+    JobReport("instance_ready", "RUN == run_switching && job == j_instance", _ENDED),
+    JobReport("reload_ok", "RUN == run_switching && job == j_reload", _ENDED, is_playable=False),
+    JobReport("reload_failed", "RUN == run_switching && job == j_reload", _ENDED, is_playable=False),
+    JobReport("switch_ok", "RUN == run_switching && job == j_switch", _ENDED),
+    JobReport("switch_failed", "RUN == run_switching && job == j_switch", _ENDED, is_playable=False),
     *(
-        Report(name, "SESSION == session_confirming && ASK_FREE", is_playable=name != "ask_no")
+        JobReport(name, "SESSION == session_confirming && ASK_FREE", is_playable=name != "ask_no")
         for name in ("ask_yes", "ask_no", "ask_invalid")
     ),
-    *(Report(name, "reading != 0") for name in ("text_read", "text_handled", "text_failed")),
-    Report("save_ok", "saving != 0"),
-    Report("save_failed", "saving != 0", is_playable=False),
-    Report("shell_ended", "len(shells) > 0", "choose(shells)"),
-    Report("command_ended", "len(commands) > 0 && COMMANDS_FREE", "choose(commands)"),
+    *(JobReport(name, "reading != 0") for name in ("text_read", "text_handled", "text_failed")),
+    JobReport("save_ok", "saving != 0"),
+    JobReport("save_failed", "saving != 0", is_playable=False),
+    JobReport("shell_ended", "len(shells) > 0", "choose(shells)"),
+    JobReport("command_ended", "len(commands) > 0 && COMMANDS_FREE", "choose(commands)"),
 )
 
 # What a job that was cancelled may still report. Reports that the rows treat alike are tried once.

@@ -79,7 +79,7 @@ def model_text(model: ModelName, rows: Sequence[Transition], bodies: Bodies = BO
     )
 
 
-def _check_triggers(rows: Sequence[Transition], reports: Iterable[environment.Report]) -> None:
+def _check_triggers(rows: Sequence[Transition], reports: Iterable[environment.JobReport]) -> None:
     known = {each.trigger for each in reports} | {name for names in environment.CANCELLED.values() for name in names}
     known |= {sent.trigger for parts in _PARTS.values() for each in parts.sets.values() for sent in each.sent}
     known |= {*EXCLUDED, *environment.CAUSED_INSIDE, "stop_abort", "stop_drain"}
@@ -126,7 +126,7 @@ def _client(sets: Mapping[str, CommandSet]) -> str:
     return "\n".join([*lines, "fi }", ""])
 
 
-def _agent(rows: Sequence[Transition], reports: Sequence[environment.Report]) -> str:
+def _agent(rows: Sequence[Transition], reports: Sequence[environment.JobReport]) -> str:
     offers = "; ".join(f"offer_{region}()" for region in REGIONS)
     eventless = [f"eventless_{region}()" for region in reversed(REGIONS)]
     tries = "; ".join([eventless[0], *(f"if :: fired == 0 -> {each} :: else fi" for each in eventless[1:])])
@@ -172,7 +172,7 @@ def _agent(rows: Sequence[Transition], reports: Sequence[environment.Report]) ->
     )
 
 
-def _options(reports: Iterable[environment.Report]) -> list[str]:
+def _options(reports: Iterable[environment.JobReport]) -> list[str]:
     lines: list[str] = []
     for each in reports:
         first = f"{each.first}; " if each.first else ""

@@ -8,7 +8,7 @@ the cancellation of the task.
 
 from typing import Final
 
-from pinnace_spec.generate.promela.environment import Parts, Report
+from pinnace_spec.generate.promela.environment import JobReport, Parts
 from pinnace_spec.generate.promela.names import (
     ABORT,
     ABORT_BASH,
@@ -91,16 +91,16 @@ _WORKING: Final = (
 
 _REPORTS: Final = (
     *(
-        Report("", f"{n} <= N && (process[{n}] == 1 || process[{n}] == 2)", f"end_process({n})")
+        JobReport("", f"{n} <= N && (process[{n}] == 1 || process[{n}] == 2)", f"end_process({n})")
         for n in range(1, MAX_COMMANDS + 1)
     ),
-    *(Report("shell_ended", f"{n} <= N && process[{n}] == 3", f"id = {n}") for n in range(1, MAX_COMMANDS + 1)),
+    *(JobReport("shell_ended", f"{n} <= N && process[{n}] == 3", f"id = {n}") for n in range(1, MAX_COMMANDS + 1)),
     *(
-        Report("", f"CAN_OPEN({n}) && {when}" + (" && dialog[0] != 0" if n else ""), f"open_dialog({n}, {who})")
+        JobReport("", f"CAN_OPEN({n}) && {when}" + (" && dialog[0] != 0" if n else ""), f"open_dialog({n}, {who})")
         for n in range(2)
         for when, who in _WORKING
     ),
-    *(Report("", f"dialog[{n}] == 1", f"close_dialog({n})") for n in range(2)),
+    *(JobReport("", f"dialog[{n}] == 1", f"close_dialog({n})") for n in range(2)),
 )
 
 SHELLS: Final = Parts(

@@ -7,7 +7,7 @@ was cancelled starts none any more and is done when all that run have ended.
 
 from typing import Final
 
-from pinnace_spec.generate.promela.environment import Parts, Report
+from pinnace_spec.generate.promela.environment import JobReport, Parts
 from pinnace_spec.generate.promela.names import (
     ABORT,
     ABORT_CLEAR,
@@ -55,13 +55,13 @@ inline close_calls() { if :: calls > 0 -> report_results() :: else fi }
 """
 
 _REPORTS: Final = (
-    Report(
+    JobReport(
         "llm_tool_calls",
         "RUN == run_llm && job == j_run && ms && rounds < ROUNDS",
         "rounds++; if :: calls = 1 :: calls = 2 :: calls = 3 fi",
     ),
-    Report("", "RUN == run_tools && to && begun < calls", "start_one()"),
-    *(Report("", f"to && job == j_run && call[{k}] == 1", f"end_one({k})") for k in range(3)),
+    JobReport("", "RUN == run_tools && to && begun < calls", "start_one()"),
+    *(JobReport("", f"to && job == j_run && call[{k}] == 1", f"end_one({k})") for k in range(3)),
 )
 
 TOOLS: Final = Parts(

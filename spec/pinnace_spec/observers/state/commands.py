@@ -73,7 +73,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Commands:
+class SentCommands:
     """The commands that were sent, and those that are open."""
 
     sent: Sent | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pinnace_spec.observers import edge
-from pinnace_spec.observers.state.commands import SESSION_COMMANDS, Commands, Sent
+from pinnace_spec.observers.state.commands import SESSION_COMMANDS, Sent, SentCommands
 from pinnace_spec.observers.verdicts import Record, Step
 
 
@@ -55,7 +55,7 @@ class Conversation:
     """The first message that was shown is a summary under the role of the user."""
     _replaced: int = 0
 
-    def advance(self, step: Step, commands: Commands) -> None:
+    def advance(self, step: Step, commands: SentCommands) -> None:
         """Take a step that `commands` has taken."""
         if step.direction == "in" or step.record is None:
             return

@@ -5,7 +5,7 @@ itself here.
 """
 
 from pinnace_spec.observers import edge
-from pinnace_spec.observers.state.commands import SESSION_COMMANDS, TEXT_COMMANDS, Commands
+from pinnace_spec.observers.state.commands import SESSION_COMMANDS, TEXT_COMMANDS, SentCommands
 from pinnace_spec.observers.state.conversation import Conversation
 from pinnace_spec.observers.state.queue_texts import QueueTexts
 from pinnace_spec.observers.state.settings import Settings
@@ -24,7 +24,7 @@ class Fold:
         """Begin before the first step."""
         self.generation = generation
         self.checks = checks
-        self.commands = Commands()
+        self.commands = SentCommands()
         self.work = Work()
         self.queues = QueueTexts(session_opened=None if checks.is_fresh else 0)
         self.settings = Settings()

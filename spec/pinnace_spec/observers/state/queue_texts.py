@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pinnace_spec.observers import edge
-from pinnace_spec.observers.state.commands import SESSION_COMMANDS, TEXT_COMMANDS, Commands, Sent
+from pinnace_spec.observers.state.commands import SESSION_COMMANDS, TEXT_COMMANDS, Sent, SentCommands
 from pinnace_spec.observers.verdicts import Record, Step
 
 Way = Literal["own", "steering", "followUp", "any"]
@@ -97,7 +97,7 @@ class QueueTexts:
     _of: dict[int, Text] = field(default_factory=dict[int, Text])
     _unreplaced: list[Text] = field(default_factory=list[Text])
 
-    def advance(self, step: Step, commands: Commands) -> None:
+    def advance(self, step: Step, commands: SentCommands) -> None:
         """Take a step that `commands` has taken."""
         self.delivered = self.again = None
         self.is_unknown = False

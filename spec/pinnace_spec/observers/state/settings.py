@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from pinnace_spec.observers import edge
-from pinnace_spec.observers.state.commands import SESSION_COMMANDS, Commands, Sent
+from pinnace_spec.observers.state.commands import SESSION_COMMANDS, Sent, SentCommands
 from pinnace_spec.observers.verdicts import Record, Step
 
 FIELDS: Final = (
@@ -46,7 +46,7 @@ class Settings:
     changed: int = 0
     """The last step that may have changed something here."""
 
-    def advance(self, step: Step, commands: Commands) -> None:
+    def advance(self, step: Step, commands: SentCommands) -> None:
         """Take a step that `commands` has taken."""
         if step.record is None:
             return
@@ -62,7 +62,7 @@ class Settings:
                 case _:
                     pass
 
-    def expected(self, name: str, commands: Commands) -> Known | None:
+    def expected(self, name: str, commands: SentCommands) -> Known | None:
         """Return the values that a state must show now; None: unknown."""
         known = self.known.get(name)
         if known is None:
