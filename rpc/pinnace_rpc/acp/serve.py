@@ -24,7 +24,6 @@ from pinnace_spec.wire.framing import LineDecoder
 EXIT_STDOUT_GONE: Final = 1
 _END_S: Final = 6.0
 """How long agents may take to end; each takes 5 s at most."""
-_FLUSH_S: Final = 1.0
 _REQUESTS_S: Final = 10.0
 """How long requests other than prompts, such as `session/new`, may take that are open when stdin ends."""
 
@@ -68,7 +67,8 @@ class _Server:
     async def run(self, stdout_fd: int) -> None:
         pumped = trio.Event()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._pump, stdio.Stdout(stdout_fd), pumped)
+            stdout = stdio.Stdout(stdout_fd)
+            nursery.start_soon(self._pump, stdout, pumped)
             nursery.start_soon(self._watch_signals)
             async with trio.open_nursery() as agents:
                 release = program_version()
@@ -86,8 +86,7 @@ class _Server:
                 agents.cancel_scope.cancel()
             self._outbox.refuse_rest(RequestError(CANCELLED, "pinnace is ending", {"errorCode": "shutting_down"}))
             self._outbox.close()
-            with trio.move_on_after(_FLUSH_S):
-                await pumped.wait()
+            await stdout.wait_read(lambda: self.signal_number is not None, pumped)
             nursery.cancel_scope.cancel()
 
     async def _read(self, connection: Connection) -> None:

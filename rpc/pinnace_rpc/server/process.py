@@ -46,10 +46,6 @@ UNWIND_S: Final = 4.5
 LAST_RESORT_S: Final = 4.8
 # The time that handlers of session_shutdown always have.
 LEAST_LAST_WORD_S: Final = 0.3
-# A reader that takes nothing during so many intervals after everything is closed will not read the rest. Several short
-# ones: on a busy machine this process, or its reader, may not have been scheduled during any single one.
-FLUSH_LOOKS = 3
-FLUSH_LOOK_S = 0.1
 # stdout is closed: only the exit code can report it.
 EXIT_STDOUT_GONE = 1
 # A defect of the statechart, R-RUN-08 (EX_SOFTWARE of sysexits.h): a supervisor may report it and start the agent anew.
@@ -221,6 +217,11 @@ class ProcessRun:
         if (guard := self._guard()) is not None:
             guard.begin()
 
+    def _grant_time(self) -> None:
+        """Begin the time for the end anew: the reader has taken something."""
+        if (guard := self._guard()) is not None:
+            guard.begin()
+
     def _guard(self) -> "LastResort | None":
         """Return the thread that ends the process if the event loop can't; None: the system can't start one now."""
         if self._last_resort is None:
@@ -246,7 +247,8 @@ class ProcessRun:
         pumped, ended = trio.Event(), trio.Event()
         try:
             async with trio.open_nursery() as outer:
-                outer.start_soon(self._pump, stdio.Stdout(stdout_fd), pumped, name="pump")
+                stdout = stdio.Stdout(stdout_fd)
+                outer.start_soon(self._pump, stdout, pumped, name="pump")
                 outer.start_soon(self._work, outer, tasks, ended, name="work")
                 with self._unwinding:
                     await ended.wait()
@@ -255,7 +257,7 @@ class ProcessRun:
                         await self._agent.interpreter.sessions.close_all()
                 self._finish()
                 self.outbox.close()
-                await self._flush(pumped)
+                await stdout.wait_read(lambda: self.signal_number is not None, pumped, self._grant_time)
                 if not ended.is_set():
                     # A task that can't be cancelled: all is written and saved, and the process ends anyway.
                     if (guard := self._guard()) is not None:
@@ -374,18 +376,6 @@ class ProcessRun:
             self.outbox.close()
             self._done.set()
         pumped.set()
-
-    async def _flush(self, pumped: trio.Event) -> None:
-        """Wait for the writer as long as the reader reads."""
-        with trio.move_on_after(SHUTDOWN_S):
-            looks, written = 0, -1
-            while not pumped.is_set() and looks < FLUSH_LOOKS:
-                looks = looks + 1 if written == self.outbox.written_bytes else 0
-                if written != self.outbox.written_bytes and (guard := self._guard()) is not None:
-                    guard.begin()
-                written = self.outbox.written_bytes
-                with trio.move_on_after(FLUSH_LOOK_S):
-                    await pumped.wait()
 
 
 def _success() -> int:

@@ -31,6 +31,13 @@ LARGE_BYTES: Final = 1024 * 1024
 # The most that Linux grants by default.
 WIDE_PIPE_BYTES: Final = 1024 * 1024
 
+# At the end, a reader that takes nothing for so long will not read the rest. Long enough for one that works on what it
+# has taken, on a busy machine; after a signal shorter, since clients kill one second after it.
+STALLED_S: Final = 2.0
+STALLED_AFTER_SIGNAL_S: Final = 0.5
+# Looked at in short intervals: on a busy machine this process may not be scheduled during a single long one.
+LOOK_S: Final = 0.1
+
 SHUTDOWN_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
@@ -154,6 +161,8 @@ class Stdout(trio.abc.AsyncResource):
         """Take a descriptor over."""
         self._stream = trio.lowlevel.FdStream(descriptor)
         self._wide: WidePipe | None = None
+        self._is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+        self._written_bytes = 0
 
     async def send_all(self, data: bytes) -> None:
         """Write everything; raises `trio.BrokenResourceError` if the reader has closed."""
@@ -161,13 +170,60 @@ class Stdout(trio.abc.AsyncResource):
             self._wide = self._wide or WidePipe(self._stream.fileno())
         else:
             self._narrow()
-        await self._stream.send_all(data)
+        await trio.lowlevel.checkpoint()
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._write(left) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._stream.fileno())
+            except OSError as error:
+                raise trio.BrokenResourceError(f"stdout can't be written: {error.strerror}") from error
 
     def write_now(self, data: bytes) -> int:
         """Write without waiting, and return the number of bytes written; raises OSError if it is 0."""
         if self._wide is not None:
             self._narrow()
-        return os.write(self._stream.fileno(), data)
+        return self._write(data)
+
+    def _write(self, data: bytes | memoryview) -> int:
+        written = os.write(self._stream.fileno(), data)
+        self._written_bytes += written
+        return written
+
+    async def wait_read(
+        self, is_signalled: Callable[[], bool], finished: trio.Event, on_progress: Callable[[], object] | None = None
+    ) -> None:
+        """Wait until the writer has finished, as long as the reader takes something from time to time.
+
+        Args:
+            is_signalled: Whether a signal ends the process: its reader has less time then.
+            finished: Everything is written.
+            on_progress: Called at the beginning, and when the reader has taken something.
+        """
+        taken, stalled_s = -1, 0.0
+        while not finished.is_set() and stalled_s < (STALLED_AFTER_SIGNAL_S if is_signalled() else STALLED_S):
+            stalled_s += LOOK_S
+            if taken != (taken := self._taken_bytes()):
+                stalled_s = 0.0
+                if on_progress is not None:
+                    on_progress()
+            with trio.move_on_after(LOOK_S):
+                await finished.wait()
+
+    def _taken_bytes(self) -> int:
+        """Return a number that grows with each read of the reader.
+
+        The system asks for more only when a good part was read, of a socket three quarters; so what it still holds is
+        looked at as well.
+        """
+        import termios
+
+        held = 0
+        with suppress(OSError):  # a file, which holds nothing
+            request = termios.FIONREAD if self._is_pipe else termios.TIOCOUTQ
+            held = int.from_bytes(fcntl.ioctl(self._stream.fileno(), request, bytes(4)), sys.byteorder)
+        return self._written_bytes - held
 
     async def aclose(self) -> None:
         """Close it."""

@@ -6,17 +6,20 @@ import json
 import os
 import platform
 import signal
+import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 import trio
 from tests.source_tree import PYTHONPATH
 
+from pinnace_agent.session.store import lease as lease_module
 from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_lease, take_waiting
 
 _ENV = {**os.environ, "PYTHONPATH": PYTHONPATH}
@@ -215,25 +218,72 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         Lease.take(tmp_path / "no" / "s.jsonl")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"pid":true}', b"\xff\n", b"[" * 4000])
-def test_a_holder_that_has_not_written_its_name_is_unknown(session: Path, content: bytes) -> None:
-    _sidecar(session).write_bytes(content)
-    with _sidecar(session).open() as file:
+UNNAMED = [b"", b"{", b"[]", b'{"pid":true}', b"\xff\n", b"[" * 4000, "a dead process"]
+
+
+class Waits:
+    """Stands for the module `time`: the time passes in its waits alone, and something may happen in each."""
+
+    def __init__(self, *happenings: Callable[[], object]) -> None:
+        self._happenings = iter(happenings)
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def sleep(self, duration_s: float) -> None:
+        self._now += duration_s
+        next(self._happenings, lambda: None)()
+
+
+@contextmanager
+def _locked(session: Path, content: bytes | str) -> Generator[IO[bytes], None, None]:
+    """Let this process have the lock, and not yet have written who it is."""
+    if isinstance(content, str):
+        with _holder(session) as process:
+            process.kill()
+            process.wait()
+    else:
+        _sidecar(session).write_bytes(content)
+    with _sidecar(session).open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(LeaseHeld, match="another process") as caught:
-            Lease.take(session)
-    assert caught.value.holder is None
+        yield file
 
 
-def test_a_dead_process_is_not_named_as_the_holder(session: Path) -> None:
-    with _holder(session) as process:
-        process.kill()
-        process.wait()
-    with _sidecar(session).open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # a new holder that has not written yet
-        with pytest.raises(LeaseHeld) as caught:
-            Lease.take(session)
+@pytest.mark.parametrize("content", UNNAMED)
+def test_a_holder_that_does_not_write_its_name_is_unknown(
+    session: Path, content: bytes | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk."""
+    monkeypatch.setattr(lease_module, "time", waits := Waits())
+    with _locked(session, content), pytest.raises(LeaseHeld, match="another process") as caught:
+        Lease.take(session)
     assert caught.value.holder is None
+    assert 0 < waits.monotonic() < 1
+
+
+@pytest.mark.parametrize("content", UNNAMED)
+def test_a_holder_that_has_just_taken_the_lease_is_named_once_it_has_written_its_name(
+    session: Path, content: bytes | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-SES-06: the error names the holder."""
+    with _locked(session, content) as file:
+
+        def sign() -> None:
+            named = {"pid": os.getpid(), "host": socket.gethostname(), "started": "2026-01-01T00:00:00Z"}
+            os.pwrite(file.fileno(), json.dumps(named).encode() + b"\n", 0)
+
+        monkeypatch.setattr(lease_module, "time", Waits(lambda: None, sign))
+        with pytest.raises(LeaseHeld, match=f"process {os.getpid()}"):
+            Lease.take(session)
+
+
+def test_a_lease_whose_holder_ends_before_it_has_written_its_name_is_taken(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _locked(session, b"") as file:
+        monkeypatch.setattr(lease_module, "time", Waits(lambda: fcntl.flock(file, fcntl.LOCK_UN)))
+        Lease.take(session).release()
 
 
 def test_waiting_ends_when_the_holder_lets_go(session: Path) -> None:

@@ -26,6 +26,9 @@ _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
 # A predecessor that is dying frees the lease within milliseconds; twenty tries a second cost nothing.
 _POLL_S: Final = 0.05
+# A holder writes its name right after it has the lock; on a busy machine it may have to wait for the processor between.
+_NAMING_S: Final = 0.5
+_NAMING_POLL_S: Final = 0.005
 # Each try without a result means that a holder released the lease in between; so many in a row are no chance.
 _MAX_TRIES: Final = 1000
 # Three short fields.
@@ -52,7 +55,7 @@ class LeaseHeld(Exception):
 
         Args:
             path: The session file.
-            holder: None if it has not written its name yet.
+            holder: None if it has not written its name, as on a full disk.
         """
         owner = "another process" if holder is None else _describe(holder)
         in_use = f"Session is in use: {path}: {owner} writes to it."
@@ -78,12 +81,25 @@ class Lease:
 
     @classmethod
     def take(cls, path: Path) -> "Lease":
-        """Take the lease of a session file, which need not exist; its folder must. Tries once.
+        """Take the lease of a session file, which need not exist; its folder must.
+
+        Does not wait for the holder to end; only for its name, while it has just taken the lease.
 
         Raises:
             LeaseHeld: Another process has it, or this one under another `Lease`.
             OSError: The sidecar can't be made or opened, or is no regular file.
         """
+        deadline = time.monotonic() + _NAMING_S
+        while True:
+            try:
+                return cls._try(path)
+            except LeaseHeld as held:
+                if held.holder is not None or time.monotonic() >= deadline:
+                    raise
+            time.sleep(_NAMING_POLL_S)
+
+    @classmethod
+    def _try(cls, path: Path) -> "Lease":
         sidecar = path.with_name(f"{path.name}.lease")
         for _ in range(_MAX_TRIES):
             descriptor = _open(sidecar)
@@ -164,8 +180,8 @@ async def take_lease(path: Path, timeout_s: float, *, waits_for_all: bool = True
     deadline = trio.current_time() + timeout_s
     while True:
         try:
-            # Not abandoned when cancelled: a lease without an owner would stay until the process ends. Nothing in
-            # it waits. Cancelled only before it begins, so what it has taken always reaches the caller.
+            # Not abandoned when cancelled: a lease without an owner would stay until the process ends. It waits
+            # for half a second at most. Cancelled only before it begins, so what it has taken reaches the caller.
             return await trio.to_thread.run_sync(Lease.take, path)
         except LeaseHeld as held:
             if trio.current_time() >= deadline or not (waits_for_all or _is_ending(held)):
