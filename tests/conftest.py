@@ -3,6 +3,7 @@
 HYPOTHESIS_PROFILE chooses the profile: `dev` (default), `ci`, `long`.
 """
 
+import compileall
 import gc
 import os
 import random
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from tests.campaigns import is_campaign
 from tests.forked_agents import VARIABLE as FRESH
 from tests.forked_agents import Forks
+from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.shell.child_processes import ChildProcesses
@@ -81,6 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if PROFILE != "dev" and config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
 
+    if _is_first_process(config):
+        _compile_sources()
     if not os.environ.get(FRESH):
         Forks().install()
 
@@ -88,6 +92,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if _is_first_process(config) and VARIABLE not in os.environ:
         os.environ[VARIABLE] = tempfile.mkdtemp(prefix="reached-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(VARIABLE), ignore_errors=True))
+
+
+def _compile_sources() -> None:
+    """Compile what the programs of tests import, so that none of them does it.
+
+    Python before 3.12.8 leaves half of a module's bytecode behind where a file may not grow, and every later process
+    fails to import that module. Tests limit the files of agents. PYTHONDONTWRITEBYTECODE makes no difference: agents
+    have environments of their own.
+    """
+    for folder in PYTHONPATH.split(os.pathsep):
+        compileall.compile_dir(folder, quiet=2)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

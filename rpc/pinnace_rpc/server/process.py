@@ -217,11 +217,6 @@ class ProcessRun:
         if (guard := self._guard()) is not None:
             guard.begin()
 
-    def _grant_time(self) -> None:
-        """Begin the time for the end anew: the reader has taken something."""
-        if (guard := self._guard()) is not None:
-            guard.begin()
-
     def _guard(self) -> "LastResort | None":
         """Return the thread that ends the process if the event loop can't; None: the system can't start one now."""
         if self._last_resort is None:
@@ -257,10 +252,11 @@ class ProcessRun:
                         await self._agent.interpreter.sessions.close_all()
                 self._finish()
                 self.outbox.close()
-                await stdout.wait_read(lambda: self.signal_number is not None, pumped, self._grant_time)
+                guard = self._guard()
+                await stdout.wait_read(lambda: self.signal_number is not None, pumped, guard.begin if guard else bool)
                 if not ended.is_set():
                     # A task that can't be cancelled: all is written and saved, and the process ends anyway.
-                    if (guard := self._guard()) is not None:
+                    if guard is not None:
                         guard.report()
                     self._leave(None)
                 outer.cancel_scope.cancel()

@@ -31,12 +31,10 @@ LARGE_BYTES: Final = 1024 * 1024
 # The most that Linux grants by default.
 WIDE_PIPE_BYTES: Final = 1024 * 1024
 
-# At the end, a reader that takes nothing for so long will not read the rest. Long enough for one that works on what it
-# has taken, on a busy machine; after a signal shorter, since clients kill one second after it.
+# At the end, a reader that takes nothing for so long will not read the rest. Clients kill one second after a signal.
 STALLED_S: Final = 2.0
 STALLED_AFTER_SIGNAL_S: Final = 0.5
-# Looked at in short intervals: on a busy machine this process may not be scheduled during a single long one.
-LOOK_S: Final = 0.1
+LOOK_S: Final = 0.1  # short: this process may not have been scheduled during a long one
 
 SHUTDOWN_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -161,7 +159,6 @@ class Stdout(trio.abc.AsyncResource):
         """Take a descriptor over."""
         self._stream = trio.lowlevel.FdStream(descriptor)
         self._wide: WidePipe | None = None
-        self._is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
         self._written_bytes = 0
 
     async def send_all(self, data: bytes) -> None:
@@ -192,38 +189,36 @@ class Stdout(trio.abc.AsyncResource):
         return written
 
     async def wait_read(
-        self, is_signalled: Callable[[], bool], finished: trio.Event, on_progress: Callable[[], object] | None = None
+        self, is_signalled: Callable[[], bool], finished: trio.Event, on_progress: Callable[[], object] = bool
     ) -> None:
-        """Wait until the writer has finished, as long as the reader takes something from time to time.
+        """Wait until everything is written, as long as the reader reads.
 
         Args:
-            is_signalled: Whether a signal ends the process: its reader has less time then.
+            is_signalled: Whether a signal ends the process.
             finished: Everything is written.
-            on_progress: Called at the beginning, and when the reader has taken something.
+            on_progress: Called at first, and for each progress.
         """
         taken, stalled_s = -1, 0.0
         while not finished.is_set() and stalled_s < (STALLED_AFTER_SIGNAL_S if is_signalled() else STALLED_S):
             stalled_s += LOOK_S
             if taken != (taken := self._taken_bytes()):
                 stalled_s = 0.0
-                if on_progress is not None:
-                    on_progress()
+                on_progress()
             with trio.move_on_after(LOOK_S):
                 await finished.wait()
 
     def _taken_bytes(self) -> int:
-        """Return a number that grows with each read of the reader.
+        """Return a number that changes with each read of the reader.
 
-        The system asks for more only when a good part was read, of a socket three quarters; so what it still holds is
-        looked at as well.
+        The system reports room when much was read, of a socket three quarters; so what it holds counts.
         """
-        import termios
+        held, descriptor = b"", self._stream.fileno()
+        with suppress(OSError, ImportError):  # a file, which holds nothing
+            import termios
 
-        held = 0
-        with suppress(OSError):  # a file, which holds nothing
-            request = termios.FIONREAD if self._is_pipe else termios.TIOCOUTQ
-            held = int.from_bytes(fcntl.ioctl(self._stream.fileno(), request, bytes(4)), sys.byteorder)
-        return self._written_bytes - held
+            is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+            held = fcntl.ioctl(descriptor, termios.FIONREAD if is_pipe else termios.TIOCOUTQ, bytes(4))
+        return self._written_bytes - int.from_bytes(held, sys.byteorder)
 
     async def aclose(self) -> None:
         """Close it."""

@@ -26,7 +26,7 @@ _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
 # A predecessor that is dying frees the lease within milliseconds; twenty tries a second cost nothing.
 _POLL_S: Final = 0.05
-# A holder writes its name right after it has the lock; on a busy machine it may have to wait for the processor between.
+# A holder writes its name right after it has the lock, but may not be scheduled in between.
 _NAMING_S: Final = 0.5
 _NAMING_POLL_S: Final = 0.005
 # Each try without a result means that a holder released the lease in between; so many in a row are no chance.
@@ -83,7 +83,7 @@ class Lease:
     def take(cls, path: Path) -> "Lease":
         """Take the lease of a session file, which need not exist; its folder must.
 
-        Does not wait for the holder to end; only for its name, while it has just taken the lease.
+        Waits only for the name of a holder that has just taken it.
 
         Raises:
             LeaseHeld: Another process has it, or this one under another `Lease`.
@@ -181,7 +181,7 @@ async def take_lease(path: Path, timeout_s: float, *, waits_for_all: bool = True
     while True:
         try:
             # Not abandoned when cancelled: a lease without an owner would stay until the process ends. It waits
-            # for half a second at most. Cancelled only before it begins, so what it has taken reaches the caller.
+            # for a moment at most. Cancelled only before it begins, so what it has taken reaches the caller.
             return await trio.to_thread.run_sync(Lease.take, path)
         except LeaseHeld as held:
             if trio.current_time() >= deadline or not (waits_for_all or _is_ending(held)):
