@@ -184,6 +184,8 @@ def test_every_kind_of_block_has_its_place_in_the_message(acp: StartAcp, work: P
 
 
 EXTENSION = """
+from pathlib import Path
+
 import trio
 
 from pinnace.extensions import ToolResult
@@ -211,7 +213,8 @@ def extension(pi):
     @pi.command("timer")
     async def timer(ctx, args):
         async def expire():
-            await trio.sleep(0.01)
+            while not Path("expired").exists():
+                await trio.sleep(0.005)
             pi.send_user_message("It is time")
 
         pi.background.start_soon(expire)
@@ -325,6 +328,7 @@ def test_the_timer_of_an_extension_begins_a_run(extended: Extended, work: Path) 
     """It is shown live, and again; a prompt that comes meanwhile waits for it."""
     agent, server, session = extended({"text": "one", "hold": "gate"}, {"text": "two"})
     assert agent.call("session/prompt", sessionId=session, prompt=text("/timer"))["stopReason"] == "end_turn"
+    (work / "expired").touch()
     agent.update("session_info_update", _meta={"pinnace": {"running": True}})
     server.wait_reached("gate")
     prompt = agent.request("session/prompt", sessionId=session, prompt=text("meanwhile"))

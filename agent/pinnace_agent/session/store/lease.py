@@ -83,7 +83,7 @@ class Lease:
     def take(cls, path: Path) -> "Lease":
         """Take the lease of a session file, which need not exist; its folder must.
 
-        Waits only for the name of a holder that has just taken it.
+        Waits for nothing but the name of a new holder.
 
         Raises:
             LeaseHeld: Another process has it, or this one under another `Lease`.
