@@ -193,8 +193,7 @@ MAY_START = {
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/client/connection/process.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/cli/commands/demo.py": {"subprocess.Popen"},
-    "rpc/pinnace_rpc/host/agents/fresh.py": {"trio.lowlevel.open_process"},
-    "rpc/pinnace_rpc/host/agents/zygote.py": {"trio.lowlevel.open_process"},
+    "rpc/pinnace_rpc/host/agents/children.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/host/agents/zygote_program.py": {"os.fork"},
     "rpc/pinnace_rpc/server/stdio.py": {"ctypes.CDLL"},
     # On workers of batches and of the judge, where there is no agent.

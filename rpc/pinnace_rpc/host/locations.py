@@ -151,6 +151,20 @@ def peer_uid(connection: socket.socket) -> int:
     return uid
 
 
+def peer_pid(connection: socket.socket) -> int:
+    """Return the number of the process that has connected; 0: it is in a container that this one does not see. Linux.
+
+    Raises:
+        LocationError: The system does not say.
+    """
+    try:
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX_CREDENTIALS.size)
+        pid: int = _LINUX_CREDENTIALS.unpack(credentials)[0]
+    except (OSError, struct.error) as error:
+        raise LocationError(f"the system does not say which process has the other end of the socket: {error}") from None
+    return pid
+
+
 def check_peer(connection: socket.socket) -> None:
     """Check that the process at the other end of a socket is of the same user.
 

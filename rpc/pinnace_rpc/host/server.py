@@ -1,7 +1,8 @@
 """The host's process: its socket, who may connect, which agents there are, and its end.
 
-One host for each agent folder holds the folder's lock. Only processes of the same user are answered. SIGTERM and SIGINT
-end it in order: agents get the end of their stdin and are awaited. Runs no model and no tool.
+One host for each agent folder holds the folder's lock. Only processes of the same user are answered, and of them none
+that an agent of this host has started. SIGTERM and SIGINT end it in order: agents get the end of their stdin and are
+awaited. Runs no model and no tool.
 """
 
 import errno
@@ -27,12 +28,14 @@ import trio.lowlevel
 
 from pinnace_rpc.host import locations
 from pinnace_rpc.host.agent import AgentDetails, HostedAgent, other_options, resumed
+from pinnace_rpc.host.agents.children import CHILDREN
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
 from pinnace_rpc.host.connection import READ_BYTES, AttachedConnection
 from pinnace_rpc.host.journal import RETAINED_BYTES
 from pinnace_rpc.host.locations import HostLock, LocationError
+from pinnace_rpc.host.peers import check_origin
 from pinnace_rpc.host.protocol import (
     EXIT_FAILED,
     EXIT_LOST,
@@ -71,7 +74,7 @@ UNNAMED_S: Final = 60.0
 """How long an agent without a name is kept without a client."""
 _FIRST_MESSAGE_S: Final = 30.0
 _WATCH_S: Final = 1.0
-"""How often the socket's file and agents without clients are looked after."""
+"""How often the socket's file, orphans and agents without clients are looked after."""
 _FORGET_S: Final = 3600.0
 _LAST_WRITES_S: Final = 2.0
 """How long clients may take to read the rest when the host ends."""
@@ -151,6 +154,7 @@ class Host:
         lock = HostLock.take(settings.agent_folder, settings.socket_path, settings.release)
         try:
             locations.make_folder(locations.journals_folder(settings.agent_folder))
+            CHILDREN.adopt()
             listener = self._bind()
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async with trio.open_nursery() as processes:
@@ -270,6 +274,7 @@ class Host:
         try:
             with socket.socket(fileno=os.dup(stream.socket.fileno())) as peer:
                 locations.check_peer(peer)
+                check_origin(peer, [agent.pid for agent in self._agents.values() if agent.pid is not None])
             if self._connections > (most := self._settings.max_clients + OTHER_CONNECTIONS):
                 raise RequestRefused(f"the host has {most} connections, as many as it may (--max-clients)")
             decoder = FrameDecoder()
@@ -492,6 +497,7 @@ class Host:
         forget_at = trio.current_time() + _FORGET_S
         while True:
             await trio.sleep(_WATCH_S)
+            CHILDREN.reap()
             if not self._is_bound():
                 _log.warning("%s was removed; it is bound again", self._settings.socket_path)
                 former = self._listener

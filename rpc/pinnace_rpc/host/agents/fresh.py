@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from pinnace_rpc.host.agents.children import CHILDREN
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError
 from pinnace_rpc.host.agents.process import PipedProcess
 
@@ -59,7 +60,7 @@ class FreshStarter:
     async def _open(self, start: AgentLaunch) -> tuple[PipedProcess, trio.Event]:
         """Return the process, and what is set as soon as something, or the end, is read of its stdout."""
         try:
-            process = await trio.lowlevel.open_process(
+            process = await CHILDREN.start(
                 [*COMMAND, *start.arguments],
                 stdin=PIPE,
                 stdout=PIPE,

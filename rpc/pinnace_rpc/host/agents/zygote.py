@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import trio
 
+from pinnace_rpc.host.agents.children import CHILDREN
 from pinnace_rpc.host.agents.fresh import FreshStarter
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError, HostedProcess
 from pinnace_rpc.host.agents.process import PipedProcess
@@ -390,7 +391,7 @@ async def _load(nursery: trio.Nursery, environment: Mapping[str, str]) -> _Zygot
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         try:
-            process = await trio.lowlevel.open_process(
+            process = await CHILDREN.start(
                 [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno())],
                 stdin=DEVNULL,
                 stdout=DEVNULL,
