@@ -210,3 +210,14 @@ def test_parents_that_change_between_two_readings_are_read_again(monkeypatch: py
     monkeypatch.setattr(peers, "_walk", changing)
     with connected() as (accepted, _), pytest.raises(LocationError, match="they change"):
         peers.check_origin(accepted, [])
+
+
+def test_a_process_that_the_host_does_not_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel gives it no number in the container of the host."""
+
+    def unseen(_connection: socket.socket) -> int:
+        return 0
+
+    monkeypatch.setattr(peers, "peer_pid", unseen)
+    with connected() as (accepted, _), pytest.raises(LocationError, match="in another container"):
+        peers.check_origin(accepted, [])
