@@ -1,72 +1,57 @@
-"""Which files of tests are campaigns: `scripts/check` leaves them to `scripts/check all`.
+"""Which tests are campaigns: `scripts/check` leaves them to `scripts/check all`. The table is `campaigns.toml`.
 
-A campaign searches a promise widely, or compares with other programs. Each promise also has tests that are none:
-whoever adds a file here makes sure of that. A single test is marked `campaign` where it stands.
+A campaign searches a promise widely, starts many programs for it, or compares with other programs. Each promise also
+has tests that are none: whoever adds to the table makes sure of that. A test that is in no table is none, unless it is
+marked `campaign` where it stands.
 """
 
-from functools import cache
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Final
 
-ROOT = Path(__file__).parent
+import pytest
 
-# The files of tests in these folders, at any depth, and these files.
-CAMPAIGNS = (
-    # Spin, the faults of models, and mutants of the program.
-    "fuzz/model_check",
-    "fuzz/test_mutants.py",
-    "spec/generate/test_promela_bodies.py",
-    # Foreign agents and adapters; the judge on whole agents.
-    "fuzz/acp/test_acp_judge.py",
-    "fuzz/judge/test_attach_adapter.py",
-    "fuzz/judge/test_distribution.py",
-    "fuzz/judge/test_foreign_agents.py",
-    "fuzz/judge/test_our_agent.py",
-    # The deep search of the statechart.
-    "statechart/test_chart_model.py",
-    # Commands and programs of the pages, and the site.
-    "docs/test_documentation_site.py",
-    "docs/test_pages.py",
-    # A browser.
-    "agent/export/test_export_browser.py",
-    "fuzz/judge/test_html_browser.py",
-    "rpc/batch/test_summary_page.py",
-    # Chaos and soak.
-    "rpc/extensions/test_extension_chaos.py",
-    "rpc/host/test_hosted_chaos.py",
-    "rpc/server/test_chaos.py",
-    "rpc/server/test_soak.py",
-    # Conformance of MCP, and hostile servers.
-    "rpc/mcp/test_conformance.py",
-    "rpc/mcp/test_hostile_servers.py",
-    "rpc/mcp/test_like_the_original.py",
-    # Collectors.
-    "rpc/telemetry/test_grpc.py",
-    "rpc/telemetry/test_phoenix.py",
-    # The original beside this program.
-    "agent/config/test_model_choice_like_the_original.py",
-    "fuzz/trials/test_with_the_original.py",
-    "rpc/client/test_client_original.py",
-    "rpc/client/test_original_client.py",
-    "rpc/configuration/test_settings_beside_the_original.py",
-    "rpc/configuration/test_settings_like_the_original.py",
-    "rpc/configuration/test_templates_like_the_original.py",
-    "rpc/print_mode/test_print_mode_like_the_original.py",
-    "rpc/tools/test_bash_like_the_original.py",
-    "rpc/tools/test_edit_like_the_original.py",
-    "rpc/tools/test_read_like_the_original.py",
-    "rpc/tools/test_search_tools_like_the_original.py",
-    # Editors, engines of batches, terminals, and installs.
-    "rpc/acp/test_acp_clients.py",
-    "rpc/batch/test_engines.py",
-    "rpc/batch/test_evaluations.py",
-    "rpc/tui/test_tui_terminal.py",
-    "test_packaging.py",
-    "test_setup.py",
-)
-_PATHS = frozenset(ROOT / name for name in CAMPAIGNS)
+ROOT: Final = Path(__file__).parent
+TABLE: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads((ROOT / "campaigns.toml").read_text(encoding="utf-8"))
 
 
-@cache
-def is_campaign(path: Path) -> bool:
-    """Whether the tests of the file `path` are left to `scripts/check all`."""
-    return path in _PATHS or not _PATHS.isdisjoint(path.parents)
+def _entries(kind: str) -> dict[Path, list[str]]:
+    return {ROOT / file: names for group in TABLE.values() for file, names in group.get(kind, {}).items()}
+
+
+FILES: Final = frozenset(ROOT / name for group in TABLE.values() for name in group.get("files", ()))
+TESTS: Final = _entries("tests")
+TABLES: Final = {
+    file: {test: parameter for test, _, parameter in (name.partition("@") for name in names)}
+    for file, names in _entries("tables").items()
+}
+"""By file: parametrized tests of which a case stays, and the parameter of which each value has one; none if empty."""
+
+
+class Tiers:
+    """Decides for the tests of one collection, in their order."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[Path, str, int]] = set()
+
+    def is_campaign(self, item: pytest.Item) -> bool:
+        """Whether a test is left to `scripts/check all`; each test is asked about once."""
+        path = item.path
+        name: str = getattr(item, "originalname", None) or item.name
+        if path in FILES or not FILES.isdisjoint(path.parents) or name in TESTS.get(path, ()):
+            return True
+        parameter = TABLES.get(path, {}).get(name)
+        if parameter is None:
+            return False
+        case = path, name, _place(item, parameter) if parameter else 0
+        if case in self._seen:
+            return True
+        self._seen.add(case)
+        return False
+
+
+def _place(item: pytest.Item, parameter: str) -> int:
+    """Return the place of this case's value among those of the parameter."""
+    place: int = item.callspec.indices[parameter]  # type: ignore[attr-defined]
+    return place

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.campaigns import is_campaign
+from tests.campaigns import Tiers
 from tests.forked_agents import VARIABLE as FRESH
 from tests.forked_agents import Forks
 from tests.source_tree import PYTHONPATH
@@ -105,9 +105,12 @@ def _compile_sources() -> None:
         compileall.compile_dir(folder, quiet=2)
 
 
+_tiers = Tiers()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what the table of campaigns names, before `-m` chooses."""
-    if is_campaign(item.path):
+    if _tiers.is_campaign(item):
         item.add_marker("campaign")
 
 

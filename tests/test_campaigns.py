@@ -1,5 +1,6 @@
 """The two tiers of `scripts/check`: together they are all tests, and a failing test fails each that has it."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -7,32 +8,57 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.campaigns import CAMPAIGNS, ROOT, is_campaign
+from tests.campaigns import FILES, ROOT, TABLE, TABLES, TESTS
 
 CONFTEST = """
 import pytest
-from tests.campaigns import is_campaign
+from tests.campaigns import Tiers
+
+tiers = Tiers()
 
 @pytest.hookimpl
 def pytest_itemcollected(item):
-    if is_campaign(item.path):
+    if tiers.is_campaign(item):
         item.add_marker("campaign")
 """
 
 
 def test_each_path_of_the_table_holds_tests() -> None:
-    empty = [name for name in CAMPAIGNS if not (name.endswith(".py") and (ROOT / name).is_file())]
-    assert [name for name in empty if not list((ROOT / name).rglob("test_*.py"))] == []
+    empty = [path for path in FILES if not (path.suffix == ".py" and path.is_file())]
+    assert [path for path in empty if not list(path.rglob("test_*.py"))] == []
 
 
-def test_each_test_of_a_file_in_the_table_is_marked(request: pytest.FixtureRequest) -> None:
-    """Of this process's tests, which may be a part."""
-    unmarked = [
-        item.nodeid
-        for item in request.session.items
-        if is_campaign(item.path) and item.get_closest_marker("campaign") is None
+def test_each_test_of_the_table_is_in_its_file() -> None:
+    named = [(path, name) for entries in (TESTS, TABLES) for path, names in entries.items() for name in names]
+    found = {path: names_in(path) for path, _ in named}
+    assert [(path.name, name) for path, name in named if name not in found[path]] == []
+
+
+def test_a_file_that_the_table_names_in_part_keeps_a_test() -> None:
+    """A whole file has an entry of its own, which its reader sees at once."""
+    assert [path.name for path, names in TESTS.items() if names_in(path) <= set(names)] == []
+
+
+def test_each_entry_is_there_once() -> None:
+    entries = [
+        (file, name)
+        for group in TABLE.values()
+        for kind in ("tests", "tables")
+        for file, names in group.get(kind, {}).items()
+        for name in names
     ]
-    assert unmarked == []
+    files = [name for group in TABLE.values() for name in group.get("files", ())]
+    assert len(entries) == len(set(entries))
+    assert len(files) == len(set(files))
+    assert FILES.isdisjoint({*TESTS, *TABLES})
+    # A file has one list of each kind: a second one, in another group, would take the place of the first.
+    assert sum(len(names) for kind in (TESTS, TABLES) for names in kind.values()) == len(entries)
+
+
+def names_in(path: Path) -> set[str]:
+    nodes = ast.walk(ast.parse(path.read_bytes()))
+    functions = (node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {name for name in functions if name.startswith("test_")}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +79,8 @@ def test_the_tiers_of_a_small_suite(
     for folder in (bin_folder, tmp_path / "scripts", tmp_path / "tests" / "fuzz"):
         folder.mkdir(parents=True)
     shutil.copy(ROOT.parent / "scripts" / "check", tmp_path / "scripts")
-    shutil.copy(ROOT / "campaigns.py", tmp_path / "tests")
+    for name in ("campaigns.py", "campaigns.toml"):
+        shutil.copy(ROOT / name, tmp_path / "tests")
     for name in ("ruff", "mypy", "pyright", "lint-imports", "python"):
         _program(bin_folder / name, "exit 0")
     _program(bin_folder / "pytest", f'exec "{sys.executable}" -m pytest -p no:cacheprovider "$@"')
