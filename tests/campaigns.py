@@ -1,14 +1,15 @@
 """Which tests are campaigns: `scripts/check` leaves them to `scripts/check all`. The table is `campaigns.toml`.
 
-A campaign searches a promise widely, starts many programs for it, or compares with other programs. Each promise also
-has tests that are none: whoever adds to the table makes sure of that. A test that is in no table is none, unless it is
-marked `campaign` where it stands.
+A campaign searches a promise widely, starts many programs for it, or compares with other programs. A smaller test of
+the same behaviour, that is none, should stay beside it. A test that is in no table is none, unless it is marked
+`campaign` where it stands.
 """
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -29,6 +30,12 @@ TABLES: Final = {
 """By file: parametrized tests of which a case stays, and the parameter of which each value has one; none if empty."""
 
 
+@cache
+def is_whole_campaign(path: Path) -> bool:
+    """Whether the table names this file, or a folder that it is in."""
+    return path in FILES or not FILES.isdisjoint(path.parents)
+
+
 class Tiers:
     """Decides for the tests of one collection, in their order."""
 
@@ -39,7 +46,7 @@ class Tiers:
         """Whether a test is left to `scripts/check all`; each test is asked about once."""
         path = item.path
         name: str = getattr(item, "originalname", None) or item.name
-        if path in FILES or not FILES.isdisjoint(path.parents) or name in TESTS.get(path, ()):
+        if is_whole_campaign(path) or name in TESTS.get(path, ()):
             return True
         parameter = TABLES.get(path, {}).get(name)
         if parameter is None:
@@ -53,5 +60,5 @@ class Tiers:
 
 def _place(item: pytest.Item, parameter: str) -> int:
     """Return the place of this case's value among those of the parameter."""
-    place: int = item.callspec.indices[parameter]  # type: ignore[attr-defined]
-    return place
+    function = cast("pytest.Function", item)  # cast: only functions have parameters
+    return function.callspec.indices[parameter]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.campaigns import Tiers
+from tests.campaigns import Tiers, is_whole_campaign
 from tests.forked_agents import VARIABLE as FRESH
 from tests.forked_agents import Forks
 from tests.source_tree import PYTHONPATH
@@ -103,6 +103,11 @@ def _compile_sources() -> None:
     """
     for folder in PYTHONPATH.split(os.pathsep):
         compileall.compile_dir(folder, quiet=2)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files of which no test would run."""
+    return True if config.option.markexpr == "not campaign" and is_whole_campaign(collection_path) else None
 
 
 _tiers = Tiers()
