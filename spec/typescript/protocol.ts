@@ -90,50 +90,50 @@ export type Response =
   | PromptResponse
   | SteerResponse
   | FollowUpResponse
-  | QueueMessageResponse
   | ClearQueueResponse
   | AbortResponse
   | AbortRetryResponse
+  | BashResponse
   | AbortBashResponse
-  | NewSessionResponse
-  | ResetResponse
-  | SwitchSessionResponse
-  | ForkResponse
-  | CloneResponse
-  | BranchResponse
-  | GetForkMessagesResponse
-  | GetBranchMessagesResponse
   | GetStateResponse
   | GetMessagesResponse
   | GetLastAssistantTextResponse
   | GetSessionStatsResponse
-  | GetCommandsResponse
   | GetEntriesResponse
   | GetTreeResponse
+  | GetForkMessagesResponse
+  | GetCommandsResponse
+  | GetToolsResponse
+  | GetQueueResponse
+  | GetAvailableModelsResponse
+  | GetAvailableThinkingLevelsResponse
+  | NewSessionResponse
+  | SwitchSessionResponse
+  | ForkResponse
+  | CloneResponse
+  | SetSessionNameResponse
+  | NavigateTreeResponse
+  | SetLabelResponse
+  | ListSessionsResponse
+  | CompactResponse
+  | ExportHtmlResponse
   | SetModelResponse
   | CycleModelResponse
-  | GetAvailableModelsResponse
   | SetThinkingLevelResponse
   | CycleThinkingLevelResponse
-  | GetAvailableThinkingLevelsResponse
   | SetSteeringModeResponse
   | SetFollowUpModeResponse
-  | SetQueueModeResponse
   | SetAutoCompactionResponse
   | SetAutoRetryResponse
-  | SetSessionNameResponse
-  | CompactResponse
-  | BashResponse
-  | ExportHtmlResponse
-  | HelloResponse
-  | GetToolsResponse
   | SetActiveToolsResponse
   | SetToolApprovalResponse
-  | SetLabelResponse
   | ReloadResponse
-  | NavigateTreeResponse
-  | ListSessionsResponse
-  | GetQueueResponse
+  | HelloResponse
+  | QueueMessageResponse
+  | ResetResponse
+  | BranchResponse
+  | GetBranchMessagesResponse
+  | SetQueueModeResponse
   | Failure;
 
 /**
@@ -3612,48 +3612,48 @@ export interface ResponseOf {
   prompt: PromptResponse;
   steer: SteerResponse;
   follow_up: FollowUpResponse;
-  queue_message: QueueMessageResponse;
   clear_queue: ClearQueueResponse;
   abort: AbortResponse;
   abort_retry: AbortRetryResponse;
+  bash: BashResponse;
   abort_bash: AbortBashResponse;
-  new_session: NewSessionResponse;
-  reset: ResetResponse;
-  switch_session: SwitchSessionResponse;
-  fork: ForkResponse;
-  clone: CloneResponse;
-  branch: BranchResponse;
-  get_fork_messages: GetForkMessagesResponse;
-  get_branch_messages: GetBranchMessagesResponse;
   get_state: GetStateResponse;
   get_messages: GetMessagesResponse;
   get_last_assistant_text: GetLastAssistantTextResponse;
   get_session_stats: GetSessionStatsResponse;
-  get_commands: GetCommandsResponse;
   get_entries: GetEntriesResponse;
   get_tree: GetTreeResponse;
+  get_fork_messages: GetForkMessagesResponse;
+  get_commands: GetCommandsResponse;
+  get_tools: GetToolsResponse;
+  get_queue: GetQueueResponse;
+  get_available_models: GetAvailableModelsResponse;
+  get_available_thinking_levels: GetAvailableThinkingLevelsResponse;
+  new_session: NewSessionResponse;
+  switch_session: SwitchSessionResponse;
+  fork: ForkResponse;
+  clone: CloneResponse;
+  set_session_name: SetSessionNameResponse;
+  navigate_tree: NavigateTreeResponse;
+  set_label: SetLabelResponse;
+  list_sessions: ListSessionsResponse;
+  compact: CompactResponse;
+  export_html: ExportHtmlResponse;
   set_model: SetModelResponse;
   cycle_model: CycleModelResponse;
-  get_available_models: GetAvailableModelsResponse;
   set_thinking_level: SetThinkingLevelResponse;
   cycle_thinking_level: CycleThinkingLevelResponse;
-  get_available_thinking_levels: GetAvailableThinkingLevelsResponse;
   set_steering_mode: SetSteeringModeResponse;
   set_follow_up_mode: SetFollowUpModeResponse;
-  set_queue_mode: SetQueueModeResponse;
   set_auto_compaction: SetAutoCompactionResponse;
   set_auto_retry: SetAutoRetryResponse;
-  set_session_name: SetSessionNameResponse;
-  compact: CompactResponse;
-  bash: BashResponse;
-  export_html: ExportHtmlResponse;
-  hello: HelloResponse;
-  get_tools: GetToolsResponse;
   set_active_tools: SetActiveToolsResponse;
   set_tool_approval: SetToolApprovalResponse;
-  set_label: SetLabelResponse;
   reload: ReloadResponse;
-  navigate_tree: NavigateTreeResponse;
-  list_sessions: ListSessionsResponse;
-  get_queue: GetQueueResponse;
+  hello: HelloResponse;
+  queue_message: QueueMessageResponse;
+  reset: ResetResponse;
+  branch: BranchResponse;
+  get_branch_messages: GetBranchMessagesResponse;
+  set_queue_mode: SetQueueModeResponse;
 }

@@ -9,6 +9,7 @@ errors (`parsing`) nor to what a command does. Source: the published protocol an
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
+from types import EllipsisType
 from typing import Annotated, ClassVar, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import (
@@ -71,6 +72,13 @@ class CommandModel(BaseModel):
     """Whether it changes nothing: it is answered in every state, and may be asked twice."""
     errors: ClassVar[tuple[E, ...]] = ()
     """The codes that it may be refused with, beside those of every command (`rules.command_errors`)."""
+    answered: ClassVar[bool] = True
+    """Whether it has a response."""
+    answer: ClassVar[str | None] = None
+    """The type of the data of its success, by its name in `responses`, `readings` or `compactions`, with `| None` if
+    it may be null: those modules are loaded only where answers are checked. None: it is answered without data."""
+    seed_answer: ClassVar[str | EllipsisType | None] = ...
+    """The same in the profile of the seed, where it differs."""
     sample: ClassVar[Mapping[str, object]] = {}
     """Fields of a valid record, where a made-up value would have no effect. Paths are relative, since some agents
     create what they name."""
@@ -191,6 +199,8 @@ class Prompt(_Message):
 
     group = "Runs"
     errors = (E.BUSY, E.COMPACTING, *_QUEUED, E.AUTHENTICATION_FAILED, E.SESSION_UNAVAILABLE, E.SHUTTING_DOWN)
+    answer = "Disposition"
+    seed_answer = None
     type: Literal["prompt"]
     streamingBehavior: Literal["steer", "followUp"] | None = None
 
@@ -200,6 +210,8 @@ class Steer(_Message):
 
     group = "Runs"
     errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
+    answer = "Disposition"
+    seed_answer = None
     type: Literal["steer"]
 
 
@@ -208,6 +220,8 @@ class FollowUp(_Message):
 
     group = "Runs"
     errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
+    answer = "Disposition"
+    seed_answer = None
     type: Literal["follow_up"]
 
 
@@ -218,6 +232,7 @@ class ClearQueue(CommandModel):
     group = "Runs"
     errors = (E.SESSION_NOT_SAVED, *_WAITS)
     sample = {"by": "a name"}
+    answer = "QueuedTexts"
     type: Literal["clear_queue"]
     by: Annotated[StrictStr, Field(min_length=1, max_length=MAX_MESSAGE_ID_CHARS)] | None = None
 
@@ -226,6 +241,7 @@ class Abort(CommandModel):
     """Abort the run or the compaction; `queue` determines what happens to queued messages."""
 
     group = "Runs"
+    answer = "Cleared"
     type: Literal["abort"]
     queue: Literal["hold", "clear", "continue"] = "hold"
 
@@ -243,6 +259,7 @@ class Bash(CommandModel):
     group = "Shell commands"
     errors = (E.SHELL_UNAVAILABLE, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION, *_WAITS)
     sample = {"command": "true"}
+    answer = "ShellResult"
     type: Literal["bash"]
     command: StrictStr
     excludeFromContext: StrictBool = False
@@ -261,6 +278,8 @@ class GetState(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "State"
+    seed_answer = "SeedState"
     type: Literal["get_state"]
 
 
@@ -270,6 +289,8 @@ class GetMessages(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "Messages"
+    seed_answer = "SeedMessages"
     type: Literal["get_messages"]
 
 
@@ -279,6 +300,7 @@ class GetLastAssistantText(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "LastText"
     type: Literal["get_last_assistant_text"]
 
 
@@ -288,6 +310,8 @@ class GetSessionStats(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "Stats"
+    seed_answer = "SeedStats"
     type: Literal["get_session_stats"]
 
 
@@ -298,6 +322,7 @@ class GetEntries(CommandModel):
     group = "Queries"
     reads = True
     errors = (E.ENTRY_NOT_FOUND, *_WAITS)
+    answer = "Entries"
     type: Literal["get_entries"]
     # `since` is the wire's name; the class variable of that name says which generation knows the command.
     since_entry: StrictStr | None = Field(default=None, alias="since")
@@ -310,6 +335,7 @@ class GetTree(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "Tree"
     type: Literal["get_tree"]
 
 
@@ -319,6 +345,7 @@ class GetForkMessages(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "ForkMessages"
     type: Literal["get_fork_messages"]
 
 
@@ -328,6 +355,8 @@ class GetCommands(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "Commands"
+    seed_answer = "SeedCommands"
     type: Literal["get_commands"]
 
 
@@ -338,6 +367,7 @@ class GetTools(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "Tools"
     type: Literal["get_tools"]
 
 
@@ -349,6 +379,7 @@ class GetQueue(CommandModel):
     reads = True
     errors = _WAITS
     sample = {"returned": True}
+    answer = "Queue"
     type: Literal["get_queue"]
     returned: StrictBool = False
 
@@ -359,6 +390,7 @@ class GetAvailableModels(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "Models"
     type: Literal["get_available_models"]
 
 
@@ -369,6 +401,7 @@ class GetAvailableThinkingLevels(CommandModel):
     group = "Queries"
     reads = True
     errors = _WAITS
+    answer = "Levels"
     type: Literal["get_available_thinking_levels"]
 
 
@@ -377,6 +410,8 @@ class NewSession(CommandModel):
 
     group = "Sessions"
     errors = (*_SWITCH, E.SHUTTING_DOWN)
+    answer = "Replaced"
+    seed_answer = "SeedReplaced"
     type: Literal["new_session"]
     parentSession: StrictStr | None = None
 
@@ -387,6 +422,8 @@ class SwitchSession(CommandModel):
     group = "Sessions"
     errors = (E.SESSION_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
     sample = {"sessionPath": "nonexistent/session.jsonl"}
+    answer = "Replaced"
+    seed_answer = "SeedReplaced"
     type: Literal["switch_session"]
     sessionPath: StrictStr
 
@@ -397,6 +434,8 @@ class Fork(CommandModel):
     group = "Sessions"
     errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
     sample = {"entryId": "00000000"}
+    answer = "Forked"
+    seed_answer = "SeedForked"
     type: Literal["fork"]
     entryId: StrictStr
 
@@ -406,6 +445,8 @@ class Clone(CommandModel):
 
     group = "Sessions"
     errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
+    answer = "Replaced"
+    seed_answer = "SeedReplaced"
     type: Literal["clone"]
 
 
@@ -428,6 +469,7 @@ class NavigateTree(CommandModel):
         *(E.COMPACTION_FAILED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION),
     )
     sample = {"entryId": "00000000"}
+    answer = "Navigation"
     type: Literal["navigate_tree"]
     entryId: StrictStr | None
     summarize: StrictBool = False
@@ -454,6 +496,7 @@ class ListSessions(CommandModel):
     reads = True
     errors = (E.SESSION_UNAVAILABLE, *_WAITS)
     sample = {"limit": 5}
+    answer = "Sessions"
     type: Literal["list_sessions"]
     cwd: StrictStr | None = None
     all: StrictBool = False
@@ -477,6 +520,8 @@ class Compact(CommandModel):
         E.REFUSED_BY_EXTENSION,
         *_WAITS,
     )
+    answer = "CompactionResult"
+    seed_answer = "SeedCompactionResult"
     type: Literal["compact"]
     customInstructions: StrictStr | None = None
 
@@ -488,6 +533,7 @@ class ExportHtml(CommandModel):
     reads = True
     errors = (E.SESSION_UNAVAILABLE, E.IO_ERROR, E.NOT_IMPLEMENTED, *_WAITS)
     sample = {"outputPath": "page.html"}
+    answer = "Path"
     type: Literal["export_html"]
     outputPath: StrictStr | None = None
 
@@ -498,6 +544,7 @@ class SetModel(CommandModel):
     group = "Settings"
     errors = (E.MODEL_NOT_FOUND, E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN)
     sample = {"provider": "fake", "modelId": "m2"}
+    answer = "Model"
     type: Literal["set_model"]
     provider: StrictStr
     modelId: StrictStr
@@ -508,6 +555,7 @@ class CycleModel(CommandModel):
 
     group = "Settings"
     errors = (E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN)
+    answer = "CycledModel | None"
     type: Literal["cycle_model"]
 
 
@@ -525,6 +573,7 @@ class CycleThinkingLevel(CommandModel):
 
     group = "Settings"
     errors = (*_SAVED, E.SHUTTING_DOWN)
+    answer = "Level | None"
     type: Literal["cycle_thinking_level"]
 
 
@@ -600,6 +649,8 @@ class Hello(CommandModel):
     since = "ours"
     group = "Protocol, dialogs and files"
     errors = (E.TOO_LATE,)
+    answer = "Hello"
+    seed_answer = "SeedHello"
     type: Literal["hello"]
     protocol: ClientProfile | None = None
     delegate: list[FileMethod] | None = None
@@ -611,6 +662,7 @@ class ExtensionUiResponse(CommandModel):
 
     group = "Protocol, dialogs and files"
     sample = {"id": "unknown", "cancelled": True}
+    answered = False
     type: Literal["extension_ui_response"]
     value: object = None
     confirmed: object = None
@@ -623,6 +675,7 @@ class ClientResponse(CommandModel):
     since = "ours"
     group = "Protocol, dialogs and files"
     sample = {"id": "unknown", "success": True}
+    answered = False
     type: Literal["client_response"]
     success: object = None
     content: object = None
@@ -655,6 +708,8 @@ class Branch(CommandModel):
     group = "Names of earlier generations"
     errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
     sample = {"entryIndex": 0}
+    answer = "Branched"
+    seed_answer = "SeedBranched"
     type: Literal["branch"]
     entryIndex: StrictInt
 
@@ -666,6 +721,7 @@ class GetBranchMessages(CommandModel):
     group = "Names of earlier generations"
     reads = True
     errors = _WAITS
+    answer = "BranchMessages"
     type: Literal["get_branch_messages"]
 
 

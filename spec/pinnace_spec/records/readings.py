@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.commands import ALL_COMMANDS
 from pinnace_spec.records.events import EVENTS, AgentWarning, McpServer, SessionEntry
+from pinnace_spec.records.flat_commands import COMMAND_NAMES
 from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 
@@ -469,7 +469,7 @@ class SeedHello(OutputModel):
     def _is_consistent(self) -> Self:
         if self.protocol not in self.protocols:
             raise ValueError("protocol must be one of protocols")
-        if unheard := {*self.commands, *self.events} - {*ALL_COMMANDS, *EVENTS["pi"], *_OLDER_EVENTS}:
+        if unheard := {*self.commands, *self.events} - {*COMMAND_NAMES, *EVENTS["pi"], *_OLDER_EVENTS}:
             raise ValueError(f"not in the specification: {', '.join(sorted(unheard))}")
         return self
 

@@ -1,19 +1,19 @@
 """Responses: the envelope, and the type of the data of every command's success, for each profile.
 
-Types, and what fields of one answer must not contradict; the data of reads is in `readings`. A command that stands here
-with None is answered without data, one that does not stand here at all is never answered with success. Must not know
-what a command does nor how an answer is judged (`outputs`). Source: the published protocol, its older and later
-generations, R-RSP-01, R-ERR-01, R-PRO-01.
+Types, and what fields of one answer must not contradict; the data of reads is in `readings`. Which type answers which
+command is declared with the command (`commands`). Must not know what a command does nor how an answer is judged
+(`outputs`). Source: the published protocol, its older and later generations, R-RSP-01, R-ERR-01, R-PRO-01.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import EllipsisType
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from pinnace_spec.profiles.profiles import Profile
-from pinnace_spec.records import readings
-from pinnace_spec.records.compactions import CompactionResult, SeedCompactionResult
+from pinnace_spec.records import compactions, readings
+from pinnace_spec.records.commands import MODELS
 from pinnace_spec.records.messages import Model, ThinkingLevel
 from pinnace_spec.records.output_model import NonEmpty, OutputModel
 from pinnace_spec.rules.errors import ErrorCode
@@ -153,70 +153,24 @@ class Path(OutputModel):
     path: NonEmpty
 
 
-_SEED: Final[Mapping[str, object]] = {
-    "prompt": None,
-    "steer": None,
-    "follow_up": None,
-    "queue_message": None,
-    "clear_queue": QueuedTexts,
-    "abort": Cleared,
-    "abort_retry": None,
-    "abort_bash": None,
-    "new_session": SeedReplaced,
-    "reset": None,
-    "switch_session": SeedReplaced,
-    "fork": SeedForked,
-    "clone": SeedReplaced,
-    "branch": SeedBranched,
-    "get_fork_messages": readings.ForkMessages,
-    "get_branch_messages": readings.BranchMessages,
-    "get_state": readings.SeedState,
-    "get_messages": readings.SeedMessages,
-    "get_last_assistant_text": readings.LastText,
-    "get_session_stats": readings.SeedStats,
-    "get_commands": readings.SeedCommands,
-    "get_entries": readings.Entries,
-    "get_tree": readings.Tree,
-    "set_model": Model,
-    "cycle_model": CycledModel | None,
-    "get_available_models": readings.Models,
-    "set_thinking_level": None,
-    "cycle_thinking_level": Level | None,
-    "get_available_thinking_levels": readings.Levels,
-    "set_steering_mode": None,
-    "set_follow_up_mode": None,
-    "set_queue_mode": None,
-    "set_auto_compaction": None,
-    "set_auto_retry": None,
-    "set_session_name": None,
-    "compact": SeedCompactionResult,
-    "bash": ShellResult,
-    "export_html": Path,
-    "hello": readings.SeedHello,
-}
-_PI: Final[Mapping[str, object]] = {
-    **_SEED,
-    "hello": readings.Hello,
-    "prompt": Disposition,
-    "steer": Disposition,
-    "follow_up": Disposition,
-    **dict.fromkeys(("new_session", "switch_session", "clone"), Replaced),
-    "fork": Forked,
-    "branch": Branched,
-    "get_state": readings.State,
-    "get_messages": readings.Messages,
-    "get_session_stats": readings.Stats,
-    "get_commands": readings.Commands,
-    "compact": CompactionResult,
-    "get_tools": readings.Tools,
-    "set_active_tools": None,
-    "set_tool_approval": None,
-    "set_label": None,
-    "reload": None,
-    "navigate_tree": readings.Navigation,
-    "list_sessions": readings.Sessions,
-    "get_queue": readings.Queue,
-}
+def _resolved(name: str | None) -> object:
+    if name is None:
+        return None
+    kind = name.removesuffix(" | None")
+    data = {**vars(compactions), **vars(readings), **globals()}[kind]
+    return data if kind == name else data | None
+
+
+def _answers(profile: Literal["pi", "seed"]) -> Iterator[tuple[str, object]]:
+    for name, model in MODELS.items():
+        known = profile == "pi" or name == "hello" or model.since != "ours"
+        if model.answered and known:
+            older = model.seed_answer if profile == "seed" else ...
+            yield name, _resolved(model.answer if isinstance(older, EllipsisType) else older)
+
+
+_SEED: Final[Mapping[str, object]] = dict(_answers("seed"))
+_PI: Final[Mapping[str, object]] = dict(_answers("pi"))
 DATA: Final[Mapping[Profile, Mapping[str, object]]] = {"pi": _PI, "1.5": _PI, "seed": _SEED}
 """The type of the data of a command's success; None: there is none."""
 MAY_LACK_DATA: Final = frozenset({"abort"})
