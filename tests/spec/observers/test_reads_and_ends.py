@@ -1,8 +1,12 @@
 """What the observers say of reads and endings: nothing of good traces, the steps that prove it of bad ones."""
 
+import json
 from collections.abc import Callable
 
-from pinnace_spec.observers import Report
+import pytest
+
+from pinnace_fuzz.trials.short_trace import read_short
+from pinnace_spec.observers import Report, edge
 
 # Steps 1 to 6: a prompt, its answer, the run, the turn, the text; a whole run ends with step 14.
 BEGUN = "> prompt a hi\n< ok a / agent_start / turn_start / user hi\n"
@@ -167,3 +171,27 @@ def test_a_crash_is_reported_with_the_line_that_names_the_error(judged: Callable
     (verdict,) = [each for each in report.verdicts if each.invariant == "I-CRASH"]
 
     assert verdict.text.endswith('"TypeError: no x"')
+
+
+RETRIED = (
+    BEGUN + '< answer error / turn_end / agent_end {"willRetry": true} / retry 1 3\n@ 2\n'
+    "< agent_start / turn_start / says hello / retry_end 1 ok" + ENDED
+)
+
+
+@pytest.mark.parametrize(
+    ("speaks", "count", "is_right"), [("seed", 1, True), ("seed", 2, False), ("pi", 1, True), ("pi", 2, True)]
+)
+def test_a_failure_that_was_retried_may_be_counted_by_those_who_count_the_file(
+    judged: Callable[..., Report], speaks: str, count: int, is_right: bool
+) -> None:
+    """It is no message of the context any more, as `get_messages` shows."""
+    reported = [step.record for step in read_short(RETRIED).steps]
+    ends = [edge.inner(each, "message") for each in reported if each and each.get("type") == "message_end"]
+    context = [each for each in ends if each.get("stopReason") != "error"]
+    assert len(context) == len(ends) - 1
+    stats = (STATS % 1).replace('"assistantMessages": 1', f'"assistantMessages": {count}')
+    report = judged(RETRIED + MESSAGES % json.dumps({"messages": context}) + stats, speaks)
+
+    assert [] == [each for each in report.verdicts if each.invariant == "I-MSG-1"]
+    assert is_right == (not [each for each in report.verdicts if each.invariant == "I-STAT-1"])

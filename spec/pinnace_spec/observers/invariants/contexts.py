@@ -140,7 +140,9 @@ class CountsAgree(Automaton):
             return
         if any(reported.is_optional for reported in conversation.reported):
             return
-        if fold.generation.has_habit("counts_whole_session") and not conversation.is_straight:
+        if fold.generation.has_habit("counts_whole_session") and (
+            not conversation.is_straight or conversation.has_retried
+        ):
             return
         self.armed += 1
         data = edge.inner(edge.as_record(step.record), "data")

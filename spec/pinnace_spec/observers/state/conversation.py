@@ -51,6 +51,8 @@ class Conversation:
     compacted: Compacted | None = None
     is_straight: bool = True
     """The session has never been compacted, forked or replaced: its file has the messages of its context."""
+    has_retried: bool = False
+    """The file has a failure that was taken out of the context."""
     has_user_summary: bool = False
     """The first message that was shown is a summary under the role of the user."""
     _replaced: int = 0
@@ -104,6 +106,7 @@ class Conversation:
         for reported in reversed(self.reported):
             if reported.message.get("role") == "assistant":
                 reported.is_optional = edge.text(reported.message, "stopReason") in {"error", "length"}
+                self.has_retried = True
                 return
 
     def _compact(self, number: int, summary: str) -> None:
@@ -135,7 +138,7 @@ class Conversation:
             if sent.kind in {"new_session", "reset"}:
                 # The order of two that are under way at once is unknown.
                 self.knowledge, self.reported, self.shells = "nothing" if is_leaving else "all", [], []
-                self.compacted, self.is_straight = None, True
+                self.compacted, self.is_straight, self.has_retried = None, True, False
                 return
             self.is_straight = False
             if sent.kind != "clone" or is_leaving:
