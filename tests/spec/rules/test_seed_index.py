@@ -1,4 +1,4 @@
-"""The index of the published protocol: every sentence has its rules, or a note why it has none."""
+"""The index of the published protocol and of older ones: every sentence has its rules, or a note why it has none."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,6 +30,28 @@ def problems(index: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     return found
 
 
+GENERATIONS = {"published": "seed", "oldest": "0.18", "older": "0.5x"}
+OF_ALL_PROFILES = frozenset({"R-PRO-02"})
+"""Rules of this program alone, about what it writes in each profile."""
+
+
+def out_of_place(index: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Name the rules that an agent of the document's generation need not keep."""
+    return [
+        f"{document} {each['number']}: {rule} is not of {GENERATIONS[document]}"
+        for document, sentences in index.items()
+        for each in sentences
+        for rule in each.get("rules", ())
+        if rule not in OF_ALL_PROFILES
+        and GENERATIONS[document] not in (RULES[rule].generations or [GENERATIONS[document]])
+    ]
+
+
+def test_the_rules_of_a_sentence_hold_for_its_generation() -> None:
+    assert [] == out_of_place(INDEX)
+    assert out_of_place({"oldest": [{**GOOD, "rules": ["R-QUE-01"]}]}) == ["oldest 1: R-QUE-01 is not of 0.18"]
+
+
 def test_every_sentence_has_rules_that_exist_or_a_note() -> None:
     assert [] == problems(INDEX)
 
@@ -37,6 +59,7 @@ def test_every_sentence_has_rules_that_exist_or_a_note() -> None:
 def test_the_documents_are_those_whose_commands_are_promised() -> None:
     assert ["published", "oldest", "older"] == list(INDEX)
     assert len(INDEX["published"]) > 250
+    assert len(INDEX["oldest"]) > 140
 
 
 def test_a_section_is_in_one_piece() -> None:
