@@ -248,7 +248,7 @@ def _conversations(reported: Sequence[Example]) -> Iterable[str]:
 def _sentences() -> Iterable[str]:
     yield f"## {APPENDICES[5]}"
     yield ""
-    yield "Every sentence of the published protocol and of its oldest one, restated, with the rules that implement it."
+    yield "Every sentence of the published protocol and of two older releases, restated, with its rules."
     for document, sentences in data.table("seed_index.toml").items():
         yield ""
         yield f"### {document.capitalize()}"
