@@ -61,6 +61,7 @@ _END_S: Final = 1.0
 _QUICK_END_S: Final = 0.5
 _MOST_LINE: Final = 250
 _MOST_DROPPED: Final = 10
+_MOST_SAID: Final = 100
 _MOST_SECTION: Final = 4096
 _PROMPT_S: Final = 30.0
 _LOOK_S: Final = 0.05
@@ -154,6 +155,8 @@ class Servers:
         """Reports a server that has failed, once all have been tried."""
         self._notified: set[str] = set()
         """The servers that have failed since they were connected."""
+        self._said_of_left_out: set[str] = set()
+        """Warnings after the report of all servers: a server may change its lists for ever."""
         self._left_out: dict[str, int] = {}
         """By name, how many tools are not offered since there are too many."""
         self._sign_ins = SignIns(lambda: self._servers, self._environment, given.settings.startup_wait_s)
@@ -278,8 +281,7 @@ class Servers:
             if left_out := self._left_out.get(server.name):
                 most = self._given.settings.max_tools
                 lines.append((f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {most}", None))
-            for line in server.left_out[:_MOST_DROPPED]:
-                lines.append((f"{server.name}: left out: {first_line(line, _MOST_LINE)}", None))
+            lines += [(line, None) for line in _left_out_lines(server)]
         lines += [(line, None) for line in self._given.unknown_tools(self._definitions)]
         for line, source in lines:
             self._warn(ctx, f"MCP server {line}" if source else f"MCP: {line}", source)
@@ -291,6 +293,19 @@ class Servers:
         text = f"MCP server {server.name}: {hint or first_line(server.error or 'failed', _MOST_LINE)}"
         self._warn(ctx, text, server.name)
         ctx.ui.notify(text, "warning")
+
+    def _warn_of_left_out(self, ctx: Context, server: Server) -> None:
+        """Warn of what a server has listed after the report of all servers, and what can't be used of it."""
+        if self._is_ended or not self._has_reported:
+            return
+        said = self._said_of_left_out
+        texts = [f"MCP: {line}" for line in _left_out_lines(server)]
+        new = [each for each in texts if ("mcp", each) not in self._warnings.current and each not in said]
+        if new and len(said) < _MOST_SAID:
+            said.update(new)
+            for text in new:
+                self._warn(ctx, text)
+            ctx.ui.notify("\n".join(new), "warning")
 
     def _warn(self, ctx: Context, text: str, source: str | None = None) -> None:
         """Warn of a server. A client of the protocol gets a notification instead of a record."""
@@ -347,6 +362,7 @@ class Servers:
         self._notified.discard(server.name)
         self._warnings.forget("mcp", server.name)
         self._register_all()
+        self._warn_of_left_out(ctx, server)
         if server.offers("resources") and not resources.NAMES & self._definitions.keys():
             for tool in self._resources.tools():
                 self._pi.register_tool(tool)
@@ -354,7 +370,7 @@ class Servers:
             if server in self._listing:
                 self._listing[server] = True
             else:
-                self._pi.background.start_soon(self._list_prompts, server)
+                self._pi.background.start_soon(self._list_prompts, ctx, server)
 
     def _tool_count(self, server: Server) -> int:
         return len(self._registered.get(server.name, ()))
@@ -481,13 +497,14 @@ class Servers:
 
     # What users see.
 
-    async def _list_prompts(self, server: Server) -> None:
+    async def _list_prompts(self, ctx: Context, server: Server) -> None:
         """List the prompts of a server, once more if they have changed meanwhile: never twice at the same time."""
         self._listing[server] = True
         try:
             while self._listing[server]:
                 self._listing[server] = False
                 await self._register_prompts(server)
+                self._warn_of_left_out(ctx, server)
         finally:
             del self._listing[server]
 
@@ -558,6 +575,10 @@ class Servers:
         return (
             "\n".join(lines) or f"No MCP servers configured. Add them to {user_file(self._given.own)} or .pi/mcp.json."
         )
+
+
+def _left_out_lines(server: Server) -> list[str]:
+    return [f"{server.name}: left out: {first_line(line, _MOST_LINE)}" for line in server.left_out[:_MOST_DROPPED]]
 
 
 async def _unless_aborted(

@@ -16,6 +16,7 @@ from pinnace_fuzz.trials.workbench import HomedAgent
 
 pytestmark = pytest.mark.slow
 
+LEFT_OUT = "hostile: left out: prompt "
 CONNECTED = {
     # What the model is offered of each of these, beside the resource tools.
     "noise-first": ["echo", "bad"],
@@ -230,7 +231,15 @@ def test_an_odd_prompt_costs_itself(with_servers: Start, mode: str, offered: set
     shown = status(pi)
     assert "hostile: connected, 2 tools" in shown
     assert "left out: " in shown
+    # A surface that is not asked for shows it, too: prompts are listed after the report of all servers, or before it.
+    pi.wait({"type": "extension_ui_request", "notifyType": "warning", "message": names_what_is_left_out})
+    warnings = pi.request({"type": "get_state"})["data"]["warnings"]
+    assert [each for each in warnings if LEFT_OUT in each["text"]]
     pi.check_end()
+
+
+def names_what_is_left_out(text: str) -> bool:
+    return LEFT_OUT in text
 
 
 def prompts(pi: HomedAgent) -> list[dict[str, Any]]:
