@@ -106,7 +106,7 @@ class Conversation:
         for reported in reversed(self.reported):
             if reported.message.get("role") == "assistant":
                 reported.is_optional = edge.text(reported.message, "stopReason") in {"error", "length"}
-                self.has_retried = True
+                self.has_retried |= reported.is_optional
                 return
 
     def _compact(self, number: int, summary: str) -> None:
