@@ -7,7 +7,7 @@ command is declared with the command (`commands`). Must not know what a command 
 
 from collections.abc import Iterator, Mapping
 from types import EllipsisType
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -153,20 +153,20 @@ class Path(OutputModel):
     path: NonEmpty
 
 
-def _resolved(name: str | None) -> object:
+def _resolved(name: str | None, types: Mapping[str, Any]) -> object:  # Any: a type or a union, which take `| None`
     if name is None:
         return None
     kind = name.removesuffix(" | None")
-    data = {**vars(compactions), **vars(readings), **globals()}[kind]
-    return data if kind == name else data | None
+    return types[kind] if kind == name else types[kind] | None
 
 
 def _answers(profile: Literal["pi", "seed"]) -> Iterator[tuple[str, object]]:
+    types = {**vars(compactions), **vars(readings), **globals()}
     for name, model in MODELS.items():
         known = profile == "pi" or name == "hello" or model.since != "ours"
         if model.answered and known:
             older = model.seed_answer if profile == "seed" else ...
-            yield name, _resolved(model.answer if isinstance(older, EllipsisType) else older)
+            yield name, _resolved(model.answer if isinstance(older, EllipsisType) else older, types)
 
 
 _SEED: Final[Mapping[str, object]] = dict(_answers("seed"))
