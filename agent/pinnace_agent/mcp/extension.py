@@ -155,7 +155,7 @@ class Servers:
         """Reports a server that has failed, once all have been tried."""
         self._notified: set[str] = set()
         """The servers that have failed since they were connected."""
-        self._said_of_left_out: set[str] = set()
+        self._said_of_unusable: set[str] = set()
         """Warnings after the report of all servers: a server may change its lists for ever."""
         self._left_out: dict[str, int] = {}
         """By name, how many tools are not offered since there are too many."""
@@ -278,10 +278,7 @@ class Servers:
                     lines.append((f"{server.name}: was not connected before the end", server.name))
                 case _:
                     pass
-            if left_out := self._left_out.get(server.name):
-                most = self._given.settings.max_tools
-                lines.append((f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {most}", None))
-            lines += [(line, None) for line in _left_out_lines(server)]
+            lines += [(line, None) for line in self._unusable(server)]
         lines += [(line, None) for line in self._given.unknown_tools(self._definitions)]
         for line, source in lines:
             self._warn(ctx, f"MCP server {line}" if source else f"MCP: {line}", source)
@@ -294,12 +291,20 @@ class Servers:
         self._warn(ctx, text, server.name)
         ctx.ui.notify(text, "warning")
 
-    def _warn_of_left_out(self, ctx: Context, server: Server) -> None:
-        """Warn of what a server has listed after the report of all servers, and what can't be used of it."""
+    def _unusable(self, server: Server) -> list[str]:
+        """Say what a server lists and nothing can use."""
+        lines = [f"{server.name}: {line}" for line in _left_out_lines(server)]
+        if left_out := self._left_out.get(server.name):
+            most = self._given.settings.max_tools
+            lines.insert(0, f"{server.name}: {left_out} tools are not offered: mcp.maxTools is {most}")
+        return lines
+
+    def _warn_of_unusable(self, ctx: Context) -> None:
+        """Warn of what servers have listed after the report of all servers, and nothing can use."""
         if self._is_ended or not self._has_reported:
             return
-        said = self._said_of_left_out
-        texts = [f"MCP: {line}" for line in _left_out_lines(server)]
+        said = self._said_of_unusable
+        texts = [f"MCP: {line}" for server in self._servers for line in self._unusable(server)]
         new = [each for each in texts if ("mcp", each) not in self._warnings.current and each not in said]
         if new and len(said) < _MOST_SAID:
             said.update(new)
@@ -362,7 +367,7 @@ class Servers:
         self._notified.discard(server.name)
         self._warnings.forget("mcp", server.name)
         self._register_all()
-        self._warn_of_left_out(ctx, server)
+        self._warn_of_unusable(ctx)
         if server.offers("resources") and not resources.NAMES & self._definitions.keys():
             for tool in self._resources.tools():
                 self._pi.register_tool(tool)
@@ -504,7 +509,7 @@ class Servers:
             while self._listing[server]:
                 self._listing[server] = False
                 await self._register_prompts(server)
-                self._warn_of_left_out(ctx, server)
+                self._warn_of_unusable(ctx)
         finally:
             del self._listing[server]
 
@@ -569,7 +574,7 @@ class Servers:
             tools = f", {len(server.tools)} tools" if server.state == "connected" else ""
             error = f"\n    {server.error}" if server.error and server.state != "connected" else ""
             lines.append(f"{server.name}: {server.state}{tools}{error}")
-            lines += [f"    left out: {first_line(line, _MOST_LINE)}" for line in server.left_out[:_MOST_DROPPED]]
+            lines += [f"    {line}" for line in _left_out_lines(server)]
         lines += [f"config error: {error}" for error in self._configured.errors]
         lines += [f"overridden: {line}" for line in self._configured.overridden]
         return (
@@ -578,7 +583,7 @@ class Servers:
 
 
 def _left_out_lines(server: Server) -> list[str]:
-    return [f"{server.name}: left out: {first_line(line, _MOST_LINE)}" for line in server.left_out[:_MOST_DROPPED]]
+    return [f"left out: {first_line(line, _MOST_LINE)}" for line in server.left_out[:_MOST_DROPPED]]
 
 
 async def _unless_aborted(
