@@ -14,7 +14,7 @@ from pinnace_spec.generate.schema.schema import schema
 from pinnace_spec.generate.source import NOTE, Spec
 from pinnace_spec.profiles.generations import GENERATIONS, Kind, generation, lifetimes
 from pinnace_spec.rules.errors import ErrorCode
-from pinnace_spec.rules.rulebook import ORIGINS, Rule, by_chapter, row_name
+from pinnace_spec.rules.rulebook import ORIGINS, Rule, by_chapter, read_sentences, row_name
 from pinnace_spec.rules.scenario_index import scenarios_of
 from pinnace_spec.rules.witnesses import invariants
 from pinnace_spec.statechart.transitions import STATES, Region, Transition
@@ -249,7 +249,7 @@ def _sentences() -> Iterable[str]:
     yield f"## {APPENDICES[5]}"
     yield ""
     yield "Every sentence of the published protocol and of two older releases, restated, with its rules."
-    for document, sentences in data.table("seed_index.toml").items():
+    for document, sentences in read_sentences(data.table("seed_index.toml")).items():
         yield ""
         yield f"### {document.capitalize()}"
         yield ""

@@ -1,11 +1,13 @@
-"""Rules, deviations and rows with their names: what `rules.toml` and `deviations.toml` say, as values.
+"""Rules, deviations, sentences of the published documents, and rows with their names, as values.
+
+From `rules.toml`, `deviations.toml`, `seed_index.toml` and the chart.
 
 Decides what a rule's witness may be and under which heading a rule stands. Must not know whether a witness exists:
 tests and scenarios are not part of this package (a test of the suite looks).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pinnace_spec.statechart.transitions import Transition
@@ -84,6 +86,22 @@ def read_rules(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Rule]:
 def read_deviations(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Deviation]:
     """Return the deviations of `deviations.toml`, in its order."""
     return {name: Deviation(name, entry["rule"], entry["original"], entry["ours"]) for name, entry in table.items()}
+
+
+def read_sentences(table: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the sentences of each document of `seed_index.toml`, in its order; one that repeats another is that one.
+
+    Raises:
+        KeyError: A sentence repeats one that the published protocol does not have.
+    """
+    published = {each["number"]: each for each in table.get("published", ())}
+    return {
+        document: [
+            {**published[each["published"]], "number": each["number"]} if "published" in each else each
+            for each in sentences
+        ]
+        for document, sentences in table.items()
+    }
 
 
 def row_name(row: Transition) -> str:

@@ -7,8 +7,9 @@ import pytest
 
 from pinnace_spec import data
 from pinnace_spec.generate.source import load
+from pinnace_spec.rules.rulebook import read_sentences
 
-INDEX: Mapping[str, Sequence[Mapping[str, Any]]] = data.table("seed_index.toml")
+INDEX: Mapping[str, Sequence[Mapping[str, Any]]] = read_sentences(data.table("seed_index.toml"))
 RULES = load().rules
 
 
@@ -94,3 +95,10 @@ BROKEN = {
 def test_what_is_broken_is_reported(broken: str) -> None:
     assert [] == problems({"d": [GOOD]})
     assert problems({"d": BROKEN[broken]})
+
+
+def test_a_sentence_that_repeats_a_published_one_is_that_one() -> None:
+    index: dict[str, list[Mapping[str, Any]]] = {"published": [GOOD], "older": [{"number": 4, "published": 1}]}
+    assert read_sentences(index) == {"published": [GOOD], "older": [{**GOOD, "number": 4}]}
+    with pytest.raises(KeyError):
+        read_sentences({**index, "older": [{"number": 4, "published": 2}]})
