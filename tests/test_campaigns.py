@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.campaigns import FILES, ROOT, TABLE, TABLES, TESTS
+from tests.conftest import pytest_ignore_collect
 
 CONFTEST = """
 import pytest
@@ -54,6 +55,24 @@ def test_each_entry_is_there_once() -> None:
     assert FILES.isdisjoint({*TESTS, *TABLES})
     # A file has one list of each kind: a second one, in another group, would take the place of the first.
     assert sum(len(names) for kind in (TESTS, TABLES) for names in kind.values()) == len(entries)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "file", "is_ignored"),
+    [
+        ("not campaign", "fuzz/model_check", True),
+        ("not campaign", "fuzz/test_mutants.py", True),
+        ("not campaign", "test_campaigns.py", None),
+        ("", "fuzz/test_mutants.py", None),
+        ("campaign", "fuzz/test_mutants.py", None),
+    ],
+)
+def test_only_the_quick_tier_leaves_files_unread(
+    monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config, chosen: str, file: str, is_ignored: bool | None
+) -> None:
+    monkeypatch.setattr(pytestconfig.option, "markexpr", chosen)
+    assert is_ignored is pytest_ignore_collect(ROOT / file, pytestconfig)
+    assert '-m "not campaign"' in (ROOT.parent / "scripts" / "check").read_text()
 
 
 @cache
