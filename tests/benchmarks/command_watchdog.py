@@ -28,7 +28,7 @@ KILLED: Final = """
 import os, subprocess
 from pinnace_agent.shell.watchdog import WATCHDOG
 child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-WATCHDOG.add(child.pid, "0.none")
+WATCHDOG.add("0.none", child.pid)
 print(child.pid, flush=True)
 os.read(0, 1)
 """
@@ -40,10 +40,10 @@ class NoWatchdog(CommandWatchdog):
     def prepare(self) -> None:
         """Start nothing."""
 
-    def add(self, pid: int, mark: str) -> None:
+    def add(self, mark: str, pid: int) -> None:
         """Leave it alone."""
 
-    def discard(self, pid: int) -> None:
+    def discard(self, mark: str) -> None:
         """Leave it alone."""
 
 

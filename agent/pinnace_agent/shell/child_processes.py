@@ -17,7 +17,6 @@ import logging
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -217,28 +216,28 @@ class ChildProcesses:
         process: RunningProcess
         self._starting += 1
         try:
-            if confinement is not None:
-                from pinnace_agent.shell.confined_process import confine, start_here  # loaded with a sandbox
+            with watchdog.expecting(mark):  # another thread starts it: this process may end before it learns of that
+                if confinement is not None:
+                    from pinnace_agent.shell.confined_process import confine, start_here  # loaded with a sandbox
 
-                confined = await confine(confinement, arguments, whole, cwd, access)
-                process = start_here(confined, stdin, stdout, stderr)
-            else:
-                process = await trio.lowlevel.open_process(
-                    list(arguments),
-                    stdin=stdin,
-                    stdout=stdout,
-                    stderr=stderr,
-                    cwd=cwd,
-                    env=whole,
-                    start_new_session=True,
-                )
+                    confined = await confine(confinement, arguments, whole, cwd, access)
+                    process = start_here(confined, stdin, stdout, stderr)
+                else:
+                    process = await trio.lowlevel.open_process(
+                        list(arguments),
+                        stdin=stdin,
+                        stdout=stdout,
+                        stderr=stderr,
+                        cwd=cwd,
+                        env=whole,
+                        start_new_session=True,
+                    )
         except (RuntimeError, MemoryError, subprocess.SubprocessError) as error:  # no thread, no memory
             raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: {error}") from error
         finally:
             self._starting -= 1
         child = self._running[process.pid] = self._unreaped[process.pid] = Child(self, process, mark, confined)
-        with suppress(OSError):  # it was reported
-            watchdog.add(process.pid, mark)
+        watchdog.add(mark, process.pid)
         if self._is_closed:
             child.kill()
         if confined is not None:
@@ -251,7 +250,7 @@ class ChildProcesses:
         """Stop managing a command."""
         if self._running.pop(child.pid, None) is not None:
             if self._watchdog is not None:
-                self._watchdog.discard(child.pid)
+                self._watchdog.discard(child.mark)
             self._reap_soon()
 
     def take_status(self, child: Child) -> int | None:
@@ -301,9 +300,9 @@ class ChildProcesses:
         token = trio.lowlevel.current_trio_token()
         if token is not self._token:
             self._token = token
-            if threading.current_thread() is threading.main_thread() and _is_free(signal.getsignal(signal.SIGCHLD)):
-                signal.signal(signal.SIGCHLD, self._on_exit)
-                trio.lowlevel.spawn_system_task(_leave_the_wakeup_descriptor_at_the_end)
+            from pinnace_agent.shell.descendants import listen_for_exits
+
+            listen_for_exits(self._on_exit)
         return self._watchdog
 
     def _known(self) -> Collection[int]:
@@ -361,23 +360,6 @@ def client_turns() -> trio.CapacityLimiter:
 def work_turns() -> trio.CapacityLimiter:
     """Return the limiter of commands of tools and extensions."""
     return trio.CapacityLimiter(commands_at_once())
-
-
-def _is_free(handler: object) -> bool:
-    """Return whether a handler of SIGCHLD is none, or one of an earlier run of trio."""
-    return handler in (signal.SIG_DFL, None) or isinstance(getattr(handler, "__self__", None), ChildProcesses)
-
-
-async def _leave_the_wakeup_descriptor_at_the_end() -> None:
-    """Let Python write to no descriptor on a signal when the run of trio ends, which closes that descriptor.
-
-    The handler stays, and does nothing then: to take it away races with a signal that has just arrived, which Python
-    reports on stderr.
-    """
-    try:
-        await trio.sleep_forever()
-    finally:
-        signal.set_wakeup_fd(-1)
 
 
 CHILDREN: Final = ChildProcesses()

@@ -7,9 +7,12 @@ A process belongs to a command by its parent, its session, the mark in its envir
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, Protocol
+
+import trio
 
 from pinnace_agent.shell.process_table import Status, children_of, status_of, variable_of
 
@@ -182,3 +185,36 @@ def _kill_group(pid: int) -> None:
         # No process of the group may be signalled, e.g. all run as another user. The leader is our own child.
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
+
+
+def listen_for_exits(on_exit: Callable[[int, object], None]) -> None:
+    """Call a method at the exit of each child for as long as this run of trio lasts.
+
+    Only in the main thread, and not if other code listens: without it, orphans are reaped when a command is released.
+
+    Args:
+        on_exit: A handler of SIGCHLD.
+    """
+    if threading.current_thread() is threading.main_thread() and _is_free(on_exit):
+        signal.signal(signal.SIGCHLD, on_exit)
+        trio.lowlevel.spawn_system_task(_leave_the_wakeup_descriptor_at_the_end)
+
+
+def _is_free(on_exit: Callable[[int, object], None]) -> bool:
+    """Return whether there is no handler of SIGCHLD, or the same method as in an earlier run of trio."""
+    handler = signal.getsignal(signal.SIGCHLD)
+    return handler in (signal.SIG_DFL, None) or getattr(handler, "__func__", None) is getattr(
+        on_exit, "__func__", on_exit
+    )
+
+
+async def _leave_the_wakeup_descriptor_at_the_end() -> None:
+    """Let Python write to no descriptor on a signal when the run of trio ends, which closes that descriptor.
+
+    The handler stays, and does nothing then: to take it away races with a signal that has just arrived, which Python
+    reports on stderr.
+    """
+    try:
+        await trio.sleep_forever()
+    finally:
+        signal.set_wakeup_fd(-1)

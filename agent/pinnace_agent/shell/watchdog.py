@@ -14,19 +14,24 @@ environment (`child_processes`): also one that moved to a session of its own, or
 
 Not killed: a process that has lost its parent, moved to a session of its own and dropped its environment, all three
 (the agent itself finds that, too); background processes of a command that has exited, which live on by contract; on
-systems without /proc (macOS) a process that has left the group. A command is registered as soon as it has started: a
-kill of the agent within those microseconds leaves it running.
+systems without /proc (macOS) a process that has left the group.
+
+A command is registered by its mark before it is started, and with its process group as soon as that is known: on a busy
+machine its program may have run for a while by then, and the agent may end meanwhile. A process that has not executed
+the program yet shows no mark, so the watchdog looks for a second longer where a command was being started.
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from pinnace_agent.shell.protection import without_adoption
 
-# Lines are `+N MARK` and `-N`, where N is the leader of a group and of a session; `read` returns false at the end. The
-# second and the fourth word after the name in /proc/N/stat are the parent and the session; a name may contain blanks
-# and parentheses. All processes are found before the first is killed: orphans can't be found by their parent.
+# Lines are `+MARK N` and `-MARK`, where N is the leader of a group and of a session, or 0 while the command is being
+# started; `read` returns false at the end. The second and the fourth word after the name in /proc/N/stat are the parent
+# and the session; a name may contain blanks and parentheses. All processes are found before the first is killed:
+# orphans can't be found by their parent.
 _SCRIPT: Final = r"""# pinnace-watchdog: kills the running commands of an agent that is killed
 cd /
 find_members() {
@@ -73,22 +78,22 @@ kill_members() {
     kill -9 "$pid"
   done
 }
+forget() {
+  case $commands in *" $1:"*)
+    rest=${commands#* $1:}
+    commands="${commands%% $1:*} ${rest#* }" ;;
+  esac
+}
 watch() {
   commands=" "
-  while read -r line; do
-    pid=${line#?}
-    case $line in
-      +*) commands="$commands${pid% *}:${pid#* } " ;;
-      -*) case $commands in *" $pid:"*)
-            rest=${commands#* $pid:}
-            commands="${commands%% $pid:*} ${rest#* }" ;;
-          esac ;;
-    esac
+  while read -r mark pid; do
+    forget "${mark#?}"
+    case $mark in +*) commands="$commands${mark#?}:$pid " ;; esac
   done
-  groups=" " patterns=
+  groups=" " patterns= enough=2
   for each in $commands; do
-    groups="$groups${each%%:*} "
-    patterns="$patterns -e PINNACE_COMMAND=${each#*:}"
+    case $each in *:0) enough=20 ;; *) groups="$groups${each##*:} " ;; esac
+    patterns="$patterns -e PINNACE_COMMAND=${each%:*}"
   done
   [ "$patterns" ] || exit
   killed=" " members=" "
@@ -96,26 +101,29 @@ watch() {
   for pid in $groups; do kill -9 -- "-$pid" || kill -9 "$pid"; done
   kill_members
   round=0 quiet=0
-  while [ $round -lt 50 ] && [ $quiet -lt 2 ]; do
+  while [ $round -lt 50 ] && [ $quiet -lt $enough ]; do
     round=$((round + 1)) quiet=$((quiet + 1))
     find_members
     kill_members
+    [ $enough = 2 ] || sleep 0.05
   done
 }
 exec 3<&0
 watch <&3 3<&- &
 """
 _SHELL: Final = "/bin/sh"
+_UNKNOWN: Final = 0
+"""In place of a process group that is not known yet."""
 
 
 class CommandWatchdog:
     """The watchdog of one process. Never blocks for longer than its start, a millisecond or two."""
 
-    __slots__ = ("_marks", "_pipe", "_unsent")
+    __slots__ = ("_groups", "_pipe", "_unsent")
 
     def __init__(self) -> None:
         """Start nothing yet."""
-        self._marks: dict[int, str] = {}
+        self._groups: dict[str, int] = {}
         self._pipe: int | None = None
         self._unsent = bytearray()
 
@@ -133,24 +141,34 @@ class CommandWatchdog:
         if self._pipe is None:
             self._begin()
 
-    def add(self, pid: int, mark: str) -> None:
-        """Register a command to be killed with this process.
+    @contextmanager
+    def expecting(self, mark: str) -> Iterator[None]:
+        """Kill also what is being started with this process; forget it if it can't be started.
 
         Args:
-            pid: The leader of its process group and session.
             mark: The value of the variable `PINNACE_COMMAND` in the environment of its processes: no blank, no colon.
-
-        Raises:
-            OSError: The watchdog can't be started; the group is registered as soon as it is.
         """
-        self._marks[pid] = mark
-        self._send(f"+{pid} {mark}\n")
+        self.add(mark, _UNKNOWN)
+        try:
+            yield
+        except BaseException:
+            self.discard(mark)
+            raise
 
-    def discard(self, pid: int) -> None:
-        """Remove a group, before its leader is reaped and its number may be reused."""
-        if self._marks.pop(pid, None) is not None:
-            with suppress(OSError):  # there is no watchdog, or a new one has not been given this group
-                self._send(f"-{pid}\n")
+    def add(self, mark: str, pid: int) -> None:
+        """Register a command that has started, whether it was expected or not.
+
+        Args:
+            mark: As for `expecting`.
+            pid: The leader of its process group and session.
+        """
+        self._groups[mark] = pid
+        self._send(f"+{mark} {pid}\n")
+
+    def discard(self, mark: str) -> None:
+        """Remove a command, before its leader is reaped and its number may be reused, or if it was not started."""
+        if self._groups.pop(mark, None) is not None:
+            self._send(f"-{mark}\n")
 
     def _send(self, line: str) -> None:
         if self._pipe is not None:
@@ -162,13 +180,14 @@ class CommandWatchdog:
                 return
             except BrokenPipeError:  # it was killed
                 self._close()
-        if self._marks:
-            self._begin()
+        if self._groups:
+            with suppress(OSError):  # `prepare` reports it; all are registered as soon as there is one
+                self._begin()
 
     def _begin(self) -> None:
         self._pipe = _start()
-        for pid, mark in self._marks.items():
-            os.write(self._pipe, f"+{pid} {mark}\n".encode())
+        for mark, pid in self._groups.items():
+            os.write(self._pipe, f"+{mark} {pid}\n".encode())
 
     def _close(self) -> None:
         self._unsent.clear()
@@ -179,7 +198,7 @@ class CommandWatchdog:
     def leave_to_the_parent(self) -> None:
         """Close the pipe in a forked child: its copy would keep the watchdog from detecting the end."""
         self._close()
-        self._marks.clear()
+        self._groups.clear()
 
 
 WATCHDOG: Final = CommandWatchdog()

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trio
 from tests.source_tree import PYTHONPATH
 
+from pinnace_agent.shell.child_processes import ChildProcesses
 from pinnace_agent.shell.watchdog import CommandWatchdog
 
 END_S = 60.0
@@ -72,14 +74,69 @@ def test_what_a_killed_process_has_started_dies_with_it(tmp_path: Path, way: str
     assert await_end(int((tmp_path / "pid").read_text()))
 
 
+# What a busy machine does: the program runs, and the thread that has started it has not come back.
+UNKNOWN = """
+import os, trio
+from pinnace_agent.shell.child_processes import CHILDREN
+async def held(*arguments, **options):
+    process = await start(*arguments, **options)
+    await trio.sleep_forever()
+start, trio.lowlevel.open_process = trio.lowlevel.open_process, held
+async def main():
+    await CHILDREN.start(["sh", "-c", {program!r}], stdout=None, stderr=None)
+trio.run(main)
+"""
+
+
+def test_a_program_dies_with_the_process_that_has_not_learnt_of_its_start(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
+    program = UNKNOWN.format(program=PROGRAM)
+    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment) as process:
+        while not (tmp_path / "pid").exists():
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.kill()
+
+    assert await_end(int((tmp_path / "pid").read_text()))
+
+
+class Recorded(CommandWatchdog):
+    """Keeps the marks that are registered."""
+
+    marks: list[str]
+
+    def add(self, mark: str, pid: int) -> None:
+        self.marks = [mark]
+        super().add(mark, pid)
+
+    def discard(self, mark: str) -> None:
+        self.marks.remove(mark)
+        super().discard(mark)
+
+
+@pytest.mark.parametrize("program", ["/nonexistent", "nul\0"])
+def test_a_program_that_could_not_be_started_is_forgotten(program: str) -> None:
+    watchdog = Recorded()
+    children = ChildProcesses(watchdog)
+
+    async def start() -> None:
+        await children.start([program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    with pytest.raises((OSError, ValueError)):
+        trio.run(start)
+    watchdog.leave_to_the_parent()
+
+    assert [] == watchdog.marks
+
+
 SLEEPERS = """
 import os, signal, subprocess, sys
 from pinnace_agent.shell.watchdog import WATCHDOG
 pids = [subprocess.Popen(["sleep", "600"], start_new_session=True).pid for _ in range(3)]
 for pid in pids:
-    WATCHDOG.add(pid, str(pid) + ".mark")
-WATCHDOG.discard(pids[1])
-WATCHDOG.discard(pids[1])
+    WATCHDOG.add(str(pid) + ".mark", pid)
+WATCHDOG.discard(str(pids[1]) + ".mark")
+WATCHDOG.discard(str(pids[1]) + ".mark")
 print(*pids, flush=True)
 {last}
 os.kill(os.getpid(), signal.SIGKILL)
@@ -133,8 +190,8 @@ def test_a_watchdog_that_is_stopped_holds_nothing_up() -> None:
     )
     os.kill(number, signal.SIGSTOP)
     for _ in range(20_000):  # more than a pipe holds
-        watchdog.add(UNUSED, "0.mark")
-        watchdog.discard(UNUSED)
+        watchdog.add("0.mark", UNUSED)
+        watchdog.discard("0.mark")
     os.kill(number, signal.SIGCONT)
     watchdog.leave_to_the_parent()
 

@@ -419,7 +419,6 @@ def test_a_second_signal_ends_the_process_at_once_and_leaves_nothing(
 ) -> None:
     """R-SIG-01."""
     pi = state(Tools(lambda *args, **options: agent(*args, is_checked=False, **options), gates, llm))  # type: ignore[arg-type]
-    pi.request({"type": "get_state"})  # by now it knows of the processes that it has started
     signal_together(pi, signal.SIGHUP, signal.SIGTERM)
 
     assert 128 + signal.SIGTERM == pi.wait_exit(EXIT_S)

@@ -16,6 +16,7 @@ from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 MakeGate = Callable[[], ShellGate]
+Begin = Callable[..., HomedAgent]
 
 END_S = 60.0
 # A child, a grandchild, an orphan, a group of its own within the session (as `timeout` and job control make them), and
@@ -56,14 +57,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def in_a_tool(agent: AgentStarter, gate: ShellGate) -> HomedAgent:
-    pi = agent([bash_call(f"{FAMILY}{gate.reading}")], is_checked=False)
+def in_a_tool(agent: AgentStarter, gate: ShellGate, *flags: str) -> HomedAgent:
+    pi = agent([bash_call(f"{FAMILY}{gate.reading}")], *flags, is_checked=False)
     pi.send({"id": "p", "type": "prompt", "message": "go"})
     return pi
 
 
-def in_a_command_of_the_client(agent: AgentStarter, gate: ShellGate) -> HomedAgent:
-    pi = agent([], is_checked=False)
+def in_a_command_of_the_client(agent: AgentStarter, gate: ShellGate, *flags: str) -> HomedAgent:
+    pi = agent([], *flags, is_checked=False)
     pi.send({"id": "b", "type": "bash", "command": f"{FAMILY}{gate.reading}"})
     return pi
 
@@ -77,7 +78,7 @@ def await_family(pi: HomedAgent, gate: ShellGate) -> list[int]:
 
 @pytest.mark.parametrize("begin", [in_a_tool, in_a_command_of_the_client])
 def test_kill_9_of_the_agent_ends_its_commands_and_their_descendants(
-    agent: AgentStarter, gates: MakeGate, begin: Callable[[AgentStarter, ShellGate], HomedAgent]
+    agent: AgentStarter, gates: MakeGate, begin: Begin
 ) -> None:
     gate = gates()
     pi = begin(agent, gate)
@@ -90,6 +91,36 @@ def test_kill_9_of_the_agent_ends_its_commands_and_their_descendants(
     assert [] == await_gone(family)
     assert 1 == len(watchdogs)
     assert [] == await_gone(watchdogs)
+
+
+# Holds back what a thread has started, as a busy machine does, so that the agent does not know of it.
+UNKNOWN = """
+import trio
+start = trio.lowlevel.open_process
+async def held(*arguments, **options):
+    await start(*arguments, **options)
+    with trio.CancelScope(shield=True):
+        await trio.sleep_forever()
+def extension(pi):
+    trio.lowlevel.open_process = held
+"""
+
+
+@pytest.mark.parametrize("ends", [[signal.SIGKILL], [signal.SIGHUP, signal.SIGTERM]], ids=["kill -9", "second signal"])
+@pytest.mark.parametrize("begin", [in_a_tool, in_a_command_of_the_client])
+def test_a_command_that_the_agent_has_just_started_ends_with_it(
+    agent: AgentStarter, gates: MakeGate, begin: Begin, ends: list[signal.Signals], tmp_path: Path
+) -> None:
+    extension = tmp_path / "unknown.py"
+    extension.write_text(UNKNOWN)
+    gate = gates()
+    pi = begin(agent, gate, "-e", str(extension))
+    family = await_family(pi, gate)
+    for each in ends:
+        pi.signal(each)
+    pi.wait_exit()
+
+    assert [] == await_gone(family)
 
 
 def test_the_watchdog_ends_with_an_agent_that_leaves(agent: AgentStarter) -> None:
