@@ -118,7 +118,7 @@ mtype SHELL = shell_quiet;
 mtype = { run_idle, run_preflight, run_persisting, run_llm, run_tools, run_retrying, run_compacting_manual, run_compacting_prompt, run_compacting_threshold, run_compacting_overflow, run_settling, run_navigating, run_stopping_preflight, run_stopping_persisting, run_stopping_run, run_stopping_compacting_manual, run_stopping_compacting_prompt, run_stopping_compacting_threshold, run_stopping_compacting_overflow, run_stopping_settling, run_stopping_navigating, run_switching };
 mtype RUN = run_idle;
 #define STOPPING (RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating)
-mtype = { t_prompt, t_extension_command, t_steer, t_follow_up, t_clear_queue, t_compact, t_navigate_tree, t_reload, t_set_model, t_set_auto_compaction, t_set_auto_retry, t_set_queue_mode, t_get_state, t_text_read, t_text_handled, t_text_failed, t_command_ended, t_settle_hook_ok, t_job_failed, t_settle_hook_goes_on, t_begin_instance, t_instance_ready, t_save_ok, t_save_failed, t_abort, t_abort_retry, t_hello, t_navigation_ready, t_navigation_ok, t_navigation_failed, t_reload_ok, t_reload_failed, t_preflight_ok, t_synced, t_sync_failed, t_preflight_refused, t_preflight_handled, t_threshold_due, t_llm_tool_calls, t_llm_length, t_llm_stop, t_llm_transient, t_llm_overflow, t_llm_fatal, t_tools_done, t_delay_over, t_compaction_ok, t_compaction_failed, t_job_ended, t_switch_confirmed, t_switch_ok, t_switch_failed, t_stop_abort, t_stop_drain, t_shell_ended, t_new_session, t_ask_yes, t_ask_no, t_ask_invalid, t_bash, t_abort_bash, t_extension_ui_response };
+mtype = { t_prompt, t_steer, t_follow_up, t_extension_command, t_clear_queue, t_navigate_tree, t_compact, t_reload, t_set_model, t_set_auto_compaction, t_set_auto_retry, t_set_queue_mode, t_get_state, t_text_read, t_text_handled, t_text_failed, t_command_ended, t_settle_hook_ok, t_job_failed, t_settle_hook_goes_on, t_begin_instance, t_instance_ready, t_save_ok, t_save_failed, t_abort, t_abort_retry, t_hello, t_navigation_ready, t_navigation_ok, t_navigation_failed, t_reload_ok, t_reload_failed, t_preflight_ok, t_synced, t_sync_failed, t_preflight_refused, t_preflight_handled, t_threshold_due, t_llm_tool_calls, t_llm_length, t_llm_stop, t_llm_transient, t_llm_overflow, t_llm_fatal, t_tools_done, t_delay_over, t_compaction_ok, t_compaction_failed, t_job_ended, t_switch_confirmed, t_switch_ok, t_switch_failed, t_stop_abort, t_stop_drain, t_shell_ended, t_new_session, t_ask_yes, t_ask_no, t_ask_invalid, t_bash, t_abort_bash, t_extension_ui_response };
 mtype = { p_answered_once, p_one_fate, p_never_lost, p_fifo, p_withdraws_earlier, p_saved_first, p_silence, p_nothing_after_settled, p_settled_closed, p_abort_closes, p_abort_before_run, p_abort_after_settled, p_brackets, p_one_job, p_continuation, p_records_between_runs, p_one_raised, p_total, p_closed_clean, p_results_in_order, p_starts_in_order, p_ends_once, p_shell_answered_after_end, p_kill_only_living, p_record_once, p_dialog_once, p_dialog_none_after_stop };
 
 mtype = { j_none, j_preflight, j_sync, j_run, j_timer, j_compaction, j_navigation, j_switch, j_settle_hook,
@@ -860,17 +860,6 @@ if
    :: RUN == run_switching ->
       d_step { fired++; a_defer_command() }
    fi
-:: t == t_extension_command ->
-   if
-   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
-      if
-      :: g_barrier -> d_step { fired++; a_defer_command() }
-      :: else ->
-         d_step { fired++; a_start_command() }
-      fi
-   :: RUN == run_switching ->
-      d_step { fired++; a_defer_command() }
-   fi
 :: t == t_steer || t == t_follow_up ->
    if
    :: RUN == run_idle ->
@@ -912,6 +901,17 @@ if
    :: RUN == run_switching ->
       d_step { fired++; a_defer_command() }
    fi
+:: t == t_extension_command ->
+   if
+   :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_start_command() }
+      fi
+   :: RUN == run_switching ->
+      d_step { fired++; a_defer_command() }
+   fi
 :: t == t_clear_queue ->
    if
    :: RUN == run_idle || RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_settling || RUN == run_navigating || RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
@@ -919,6 +919,35 @@ if
       :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_withdraw_queues(); a_accept_cleared() }
+      fi
+   :: RUN == run_switching ->
+      d_step { fired++; a_defer_command() }
+   fi
+:: t == t_navigate_tree ->
+   if
+   :: RUN == run_idle ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_take_navigation(); a_start_navigation(); RUN = run_navigating }
+      fi
+   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_settling ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_refuse_navigation_busy() }
+      fi
+   :: RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_refuse_navigation_compacting() }
+      fi
+   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
+      if
+      :: g_barrier -> d_step { fired++; a_defer_command() }
+      :: else ->
+         d_step { fired++; a_defer_command() }
       fi
    :: RUN == run_switching ->
       d_step { fired++; a_defer_command() }
@@ -978,35 +1007,6 @@ if
       :: g_barrier -> d_step { fired++; a_defer_command() }
       :: else ->
          d_step { fired++; a_pend_compact() }
-      fi
-   :: RUN == run_switching ->
-      d_step { fired++; a_defer_command() }
-   fi
-:: t == t_navigate_tree ->
-   if
-   :: RUN == run_idle ->
-      if
-      :: g_barrier -> d_step { fired++; a_defer_command() }
-      :: else ->
-         d_step { fired++; a_take_navigation(); a_start_navigation(); RUN = run_navigating }
-      fi
-   :: RUN == run_preflight || RUN == run_persisting || RUN == run_llm || RUN == run_tools || RUN == run_retrying || RUN == run_settling ->
-      if
-      :: g_barrier -> d_step { fired++; a_defer_command() }
-      :: else ->
-         d_step { fired++; a_refuse_navigation_busy() }
-      fi
-   :: RUN == run_compacting_manual || RUN == run_compacting_prompt || RUN == run_compacting_threshold || RUN == run_compacting_overflow || RUN == run_navigating ->
-      if
-      :: g_barrier -> d_step { fired++; a_defer_command() }
-      :: else ->
-         d_step { fired++; a_refuse_navigation_compacting() }
-      fi
-   :: RUN == run_stopping_preflight || RUN == run_stopping_persisting || RUN == run_stopping_run || RUN == run_stopping_compacting_manual || RUN == run_stopping_compacting_prompt || RUN == run_stopping_compacting_threshold || RUN == run_stopping_compacting_overflow || RUN == run_stopping_settling || RUN == run_stopping_navigating ->
-      if
-      :: g_barrier -> d_step { fired++; a_defer_command() }
-      :: else ->
-         d_step { fired++; a_defer_command() }
       fi
    :: RUN == run_switching ->
       d_step { fired++; a_defer_command() }

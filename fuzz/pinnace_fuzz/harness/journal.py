@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from pinnace_fuzz.records import LineSplitter, NotARecord, Pattern, Record, matches, parse_record
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
+from pinnace_spec.records.command_table import CLIENT_ANSWERS
 
 Direction: TypeAlias = Literal["sent", "got", "stderr", "note"]
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 
-from pinnace_spec.records.command_table import READS
+from pinnace_spec.records.command_table import READS, SESSION_COMMANDS
 from pinnace_spec.records.parsing import MAX_ID_CHARS
 from pinnace_spec.rules.errors import PARSE_COMMAND
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
@@ -22,7 +22,7 @@ REPEATABLE: Final = MESSAGES | {"clear_queue"}
 """Commands that are sent again to the next process of the agent: the session decides what a repetition means."""
 SAFE: Final = frozenset({*READS, "hello"})
 """Commands without an effect, which may be executed again."""
-REPLACEMENTS: Final = frozenset({"new_session", "switch_session", "fork", "branch", "clone", "reset"})
+REPLACEMENTS: Final = frozenset(SESSION_COMMANDS)
 """Commands behind which the agent may have another session."""
 DIALOG_METHODS: Final = frozenset({"select", "confirm", "input", "editor"})
 

@@ -28,6 +28,7 @@ from pinnace_spec.batch.results import (
     empty_result,
 )
 from pinnace_spec.profiles.profiles import ClientProfile
+from pinnace_spec.records.command_table import TEXT_COMMANDS
 from pinnace_spec.records.messages import AssistantMessage, FailureCode, Usage
 from pinnace_spec.rules.errors import ErrorCode
 from pinnace_spec.rules.limits import LimitName
@@ -66,7 +67,6 @@ _TRANSIENT: Final[frozenset[FailureCode]] = frozenset(
     {"unreachable", "connection_lost", "timeout", "rate_limited", "server_error"}
 )
 _WITH_RESULT: Final[frozenset[ClientProfile]] = frozenset({"pi", "1.5"})
-_PROMPTS: Final = frozenset({"prompt", "steer", "follow_up", "queue_message"})
 
 
 class LineSink(Protocol):
@@ -207,7 +207,7 @@ class ResultCollector:
             write_result(self._options.result_file, line)
 
     def _take_response(self, record: Record) -> None:
-        if record.get("command") not in _PROMPTS:
+        if record.get("command") not in TEXT_COMMANDS:
             return
         self._failure, self._limit, self._is_aborted = None, None, False
         if record["success"]:

@@ -37,11 +37,11 @@ from pinnace_rpc.server.queries import QUERIES, get_entries, get_queue, get_stat
 from pinnace_rpc.server.settings_commands import SETTINGS
 from pinnace_rpc.server.slow_reads import SlowReads, export, list_sessions
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES, ClientProfile
+from pinnace_spec.records.command_table import ALIASES, CLIENT_ANSWERS, TEXT_COMMANDS
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.limits import PUBLISHED
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
@@ -56,9 +56,7 @@ if TYPE_CHECKING:  # for annotations alone
 
 _log = logging.getLogger("pinnace.dispatch")
 
-_TEXTS: Final = frozenset({"prompt", "steer", "follow_up", "extension_command"})
-# The oldest generation's names, by what they are called today.
-ALIASES: Final[Mapping[str, str]] = {"queue_message": "steer", "reset": "new_session"}
+_TEXTS: Final = frozenset({*TEXT_COMMANDS, "extension_command"})
 
 
 @dataclass(slots=True)

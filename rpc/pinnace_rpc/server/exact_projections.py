@@ -11,7 +11,7 @@ import orjson
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.command_table import OWN_COMMANDS
+from pinnace_spec.records.command_table import OWN_COMMANDS, TEXT_COMMANDS
 from pinnace_spec.wire.json_text import encode_fragment, encode_record
 
 Record = Mapping[str, object]
@@ -77,7 +77,7 @@ _STATS: Final = frozenset(
 _COMPACTION: Final = frozenset("summary firstKeptEntryId tokensBefore estimatedTokensAfter details".split())
 _COMMAND_INFO: Final = frozenset("name description source location path".split())
 # Responses that only confirm that a message was accepted.
-_TEXTS: Final = frozenset({"prompt", "steer", "follow_up", "queue_message"})
+_TEXTS: Final = frozenset(TEXT_COMMANDS)
 
 
 class ExactProjection:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace_spec import data
-from pinnace_spec.generate.command_table import command_table
+from pinnace_spec.generate.command_table import command_dates, command_table
 from pinnace_spec.generate.drawing import matrix, mermaid_file, with_drawing
 from pinnace_spec.generate.meta import meta
 from pinnace_spec.generate.promela.promela import run_model, shells_model, tools_model
@@ -57,8 +57,11 @@ RPC_REFERENCE: Final = "../docs/rpc-reference.md"
 """A page of the documentation that is generated as a whole."""
 
 
-COMMAND_TABLE: Final = "pinnace_spec/records/command_table.py"
-"""A module of this package."""
+MODULES: Final[Mapping[str, Publisher]] = {
+    "pinnace_spec/records/command_table.py": command_table,
+    "pinnace_spec/profiles/command_dates.py": command_dates,
+}
+"""Modules of this package."""
 
 
 def published(spec: Spec) -> dict[str, str]:
@@ -69,7 +72,7 @@ def published(spec: Spec) -> dict[str, str]:
     if data.has(PAGE):
         contents[PAGE] = with_drawing(data.text(PAGE), spec)
         contents[RPC_REFERENCE] = rpc_reference(spec)
-        contents[COMMAND_TABLE] = command_table(spec)
+        contents |= {name: publish(spec) for name, publish in MODULES.items()}
     return contents
 
 

@@ -1,10 +1,10 @@
 """The generations of the protocol as agents of their time speak them: which commands they take, what they write.
 
-Derived from `spec/profiles.toml`, which dates every record, command and field by the release that brought it or dropped
-it; a generation is one release. `profiles` names what our own program writes; a generation is what is expected of any
-agent, so it also knows names that ours never writes (`auto_compaction_start`, the role `system`). What is older than
-the documents that mention it is in `written` but not in `records`: an agent may write it, and a client must not rely on
-it. Must not know what a record looks like (`publish.schema` does). Source: R-PRO-01.
+Derived from the declarations of commands and from `spec/profiles.toml`, which dates records and fields, by the release
+that brought each or dropped it; a generation is one release. `profiles` names what our own program writes; a generation
+is what is expected of any agent, so it also knows names that ours never writes (`auto_compaction_start`, the role
+`system`). What is older than the documents that mention it is in `written` but not in `records`: an agent may write it,
+and a client must not rely on it. Must not know what a record looks like (`publish.schema` does). Source: R-PRO-01.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from pinnace_spec import data
+from pinnace_spec.profiles.command_dates import COMMAND_DATES
 
 GenerationName = Literal["0.18", "0.5x", "seed", "0.87", "1.5", "pi"]
 """From old to new; `pi` is our own profile, which has everything."""
@@ -222,8 +223,8 @@ def generation(name: GenerationName) -> Generation:
 
 @cache
 def lifetimes(kind: Kind) -> Mapping[str, Lifetime]:
-    """Return when what was part of the protocol, by name, in the order of `profiles.toml`."""
-    table = _profiles()[kind]
+    """Return when what was part of the protocol, by name, in the order of its source."""
+    table = {**COMMAND_DATES, **_profiles()[kind]} if kind == "commands" else _profiles()[kind]
     return {
         name: Lifetime(
             dates.get("since"), dates.get("until"), dates.get("published"), dates.get("optional"), dates.get("ours")

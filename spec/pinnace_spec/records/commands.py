@@ -39,7 +39,11 @@ from pinnace_spec.rules.errors import ErrorCode as E
 from pinnace_spec.rules.limits import MAX_SESSIONS_LISTED
 from pinnace_spec.wire.file_texts import file_text
 
-Generation = Literal["0.18", "0.5x", "seed", "0.87", "1.5", "ours"]
+Kind = Literal["text", "work", "read", "setting", "flag", "mode", "session", "shell", "answer"]
+"""What the agent does about a command. In the statechart the region `session` answers those that replace the session,
+`shell` those about the client's shell commands, `ui` takes a client's answers, and `run` answers all others. A read
+changes nothing: it is answered in every state, and may be asked twice. An answer gets no response, whatever it holds.
+Settings, flags and modes take effect at once."""
 
 Group = Literal[
     "Runs",
@@ -62,18 +66,23 @@ class CommandModel(BaseModel):
     """What all commands have, and what is declared of each beside its fields."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
-    since: ClassVar[Generation] = "seed"
-    """The first generation that knows the command."""
-    until: ClassVar[Generation | None] = None
-    """The last one; None: all later ones do."""
+    since: ClassVar[str | None] = "0.16.0"
+    """The first release of the original that has the command: which generations have it follows. The default is the
+    oldest that counts. None: this program alone has it."""
+    until: ClassVar[str | None] = None
+    """The first release that has it no more: this program still does."""
+    published: ClassVar[str | None] = None
+    """The first release whose documents have it, if it was written earlier."""
     group: ClassVar[Group]
     """Where it stands on the pages."""
-    reads: ClassVar[bool] = False
-    """Whether it changes nothing: it is answered in every state, and may be asked twice."""
+    kind: ClassVar[Kind]
+    """What the agent does about it."""
+    waits: ClassVar[bool] = True
+    """Whether it waits in the line behind a barrier (C-9); reads and answers never do."""
+    alias_of: ClassVar[str | None] = None
+    """The command that it is carried out as."""
     errors: ClassVar[tuple[E, ...]] = ()
     """The codes that it may be refused with, beside those of every command (`rules.command_errors`)."""
-    answered: ClassVar[bool] = True
-    """Whether it has a response."""
     answer: ClassVar[str | None] = None
     """The type of the data of its success, by its name in `responses`, `readings` or `compactions`, with `| None` if
     it may be null: those modules are loaded only where answers are checked. None: it is answered without data."""
@@ -198,6 +207,7 @@ class Prompt(_Message):
     """Send a prompt. During a run, `streamingBehavior` determines how the message is queued."""
 
     group = "Runs"
+    kind = "text"
     errors = (E.BUSY, E.COMPACTING, *_QUEUED, E.AUTHENTICATION_FAILED, E.SESSION_UNAVAILABLE, E.SHUTTING_DOWN)
     answer = "Disposition"
     seed_answer = None
@@ -208,7 +218,9 @@ class Prompt(_Message):
 class Steer(_Message):
     """Queue a message that is delivered before the model's next answer."""
 
+    since = "0.32.0"
     group = "Runs"
+    kind = "text"
     errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
     answer = "Disposition"
     seed_answer = None
@@ -218,7 +230,9 @@ class Steer(_Message):
 class FollowUp(_Message):
     """Queue a message that is delivered when the agent would otherwise stop."""
 
+    since = "0.32.0"
     group = "Runs"
+    kind = "text"
     errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
     answer = "Disposition"
     seed_answer = None
@@ -228,8 +242,9 @@ class FollowUp(_Message):
 class ClearQueue(CommandModel):
     """Empty the queues and return their messages."""
 
-    since = "0.87"
+    since = "0.84.4"
     group = "Runs"
+    kind = "work"
     errors = (E.SESSION_NOT_SAVED, *_WAITS)
     sample = {"by": "a name"}
     answer = "QueuedTexts"
@@ -241,6 +256,8 @@ class Abort(CommandModel):
     """Abort the run or the compaction; `queue` determines what happens to queued messages."""
 
     group = "Runs"
+    kind = "work"
+    waits = False
     answer = "Cleared"
     type: Literal["abort"]
     queue: Literal["hold", "clear", "continue"] = "hold"
@@ -249,7 +266,10 @@ class Abort(CommandModel):
 class AbortRetry(CommandModel):
     """Cancel the delay before a retry."""
 
+    since = "0.18.2"
     group = "Runs"
+    kind = "work"
+    waits = False
     type: Literal["abort_retry"]
 
 
@@ -257,6 +277,7 @@ class Bash(CommandModel):
     """Run a shell command of the client."""
 
     group = "Shell commands"
+    kind = "shell"
     errors = (E.SHELL_UNAVAILABLE, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION, *_WAITS)
     sample = {"command": "true"}
     answer = "ShellResult"
@@ -269,6 +290,8 @@ class AbortBash(CommandModel):
     """End every shell command of the client."""
 
     group = "Shell commands"
+    kind = "shell"
+    waits = False
     type: Literal["abort_bash"]
 
 
@@ -276,7 +299,7 @@ class GetState(CommandModel):
     """Read the state of the agent and its selections."""
 
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "State"
     seed_answer = "SeedState"
@@ -287,7 +310,7 @@ class GetMessages(CommandModel):
     """Read the messages of the context."""
 
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "Messages"
     seed_answer = "SeedMessages"
@@ -298,7 +321,7 @@ class GetLastAssistantText(CommandModel):
     """Read the text of the newest answer."""
 
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "LastText"
     type: Literal["get_last_assistant_text"]
@@ -308,7 +331,7 @@ class GetSessionStats(CommandModel):
     """Read the usage of the session."""
 
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "Stats"
     seed_answer = "SeedStats"
@@ -318,22 +341,22 @@ class GetSessionStats(CommandModel):
 class GetEntries(CommandModel):
     """Read the session's entries, or those after one of them."""
 
-    since = "0.87"
+    since = "0.80.3"
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = (E.ENTRY_NOT_FOUND, *_WAITS)
     answer = "Entries"
     type: Literal["get_entries"]
-    # `since` is the wire's name; the class variable of that name says which generation knows the command.
+    # `since` is the wire's name; the class variable of that name says which release brought the command.
     since_entry: StrictStr | None = Field(default=None, alias="since")
 
 
 class GetTree(CommandModel):
     """Read the session's entries as a tree."""
 
-    since = "0.87"
+    since = "0.80.3"
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "Tree"
     type: Literal["get_tree"]
@@ -342,8 +365,9 @@ class GetTree(CommandModel):
 class GetForkMessages(CommandModel):
     """List the messages that can be forked from."""
 
+    since = "0.43.0"
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "ForkMessages"
     type: Literal["get_fork_messages"]
@@ -352,8 +376,9 @@ class GetForkMessages(CommandModel):
 class GetCommands(CommandModel):
     """List the commands, templates and skills that a prompt can name after a slash."""
 
+    since = "0.50.2"
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "Commands"
     seed_answer = "SeedCommands"
@@ -363,9 +388,9 @@ class GetCommands(CommandModel):
 class GetTools(CommandModel):
     """List every tool, with the schema of its arguments, its source, and whether it is active."""
 
-    since = "ours"
+    since = None
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "Tools"
     type: Literal["get_tools"]
@@ -374,9 +399,9 @@ class GetTools(CommandModel):
 class GetQueue(CommandModel):
     """List the queued messages and, on request, those that were returned to clients."""
 
-    since = "ours"
+    since = None
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     sample = {"returned": True}
     answer = "Queue"
@@ -388,7 +413,7 @@ class GetAvailableModels(CommandModel):
     """List the models that can be selected."""
 
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "Models"
     type: Literal["get_available_models"]
@@ -397,9 +422,9 @@ class GetAvailableModels(CommandModel):
 class GetAvailableThinkingLevels(CommandModel):
     """List the thinking levels of the current model."""
 
-    since = "0.87"
+    since = "0.81.0"
     group = "Queries"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "Levels"
     type: Literal["get_available_thinking_levels"]
@@ -408,7 +433,9 @@ class GetAvailableThinkingLevels(CommandModel):
 class NewSession(CommandModel):
     """Start a new session."""
 
+    since = "0.31.0"
     group = "Sessions"
+    kind = "session"
     errors = (*_SWITCH, E.SHUTTING_DOWN)
     answer = "Replaced"
     seed_answer = "SeedReplaced"
@@ -420,6 +447,7 @@ class SwitchSession(CommandModel):
     """Open another session file."""
 
     group = "Sessions"
+    kind = "session"
     errors = (E.SESSION_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
     sample = {"sessionPath": "nonexistent/session.jsonl"}
     answer = "Replaced"
@@ -431,7 +459,9 @@ class SwitchSession(CommandModel):
 class Fork(CommandModel):
     """Start a session that ends before a user's message."""
 
+    since = "0.43.0"
     group = "Sessions"
+    kind = "session"
     errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
     sample = {"entryId": "00000000"}
     answer = "Forked"
@@ -443,7 +473,9 @@ class Fork(CommandModel):
 class Clone(CommandModel):
     """Continue in a copy of the session."""
 
+    since = "0.68.0"
     group = "Sessions"
+    kind = "session"
     errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
     answer = "Replaced"
     seed_answer = "SeedReplaced"
@@ -453,7 +485,9 @@ class Clone(CommandModel):
 class SetSessionName(CommandModel):
     """Name the session."""
 
+    since = "0.50.4"
     group = "Sessions"
+    kind = "setting"
     errors = (*_SAVED, E.SHUTTING_DOWN)
     type: Literal["set_session_name"]
     name: StrictStr
@@ -462,8 +496,9 @@ class SetSessionName(CommandModel):
 class NavigateTree(CommandModel):
     """Move the session to another entry: the conversation continues from there, and the branch that is left stays."""
 
-    since = "ours"
+    since = None
     group = "Sessions"
+    kind = "work"
     errors = (
         *(E.BUSY, E.COMPACTING, E.ENTRY_NOT_FOUND, E.NO_MODEL, E.NO_API_KEY, E.AUTHENTICATION_FAILED),
         *(E.COMPACTION_FAILED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION),
@@ -479,8 +514,9 @@ class NavigateTree(CommandModel):
 class SetLabel(CommandModel):
     """Label an entry of the session, or remove its label."""
 
-    since = "ours"
+    since = None
     group = "Sessions"
+    kind = "setting"
     errors = (E.ENTRY_NOT_FOUND, *_SAVED, E.SHUTTING_DOWN)
     sample = {"entryId": "00000000", "label": "a label"}
     type: Literal["set_label"]
@@ -491,9 +527,9 @@ class SetLabel(CommandModel):
 class ListSessions(CommandModel):
     """List saved sessions, those that were written to last first, a page at a time."""
 
-    since = "ours"
+    since = None
     group = "Sessions"
-    reads = True
+    kind = "read"
     errors = (E.SESSION_UNAVAILABLE, *_WAITS)
     sample = {"limit": 5}
     answer = "Sessions"
@@ -508,6 +544,7 @@ class Compact(CommandModel):
     """Compact the context: summarise its older part."""
 
     group = "Sessions"
+    kind = "work"
     errors = (
         E.ALREADY_COMPACTED,
         E.NOTHING_TO_COMPACT,
@@ -530,7 +567,7 @@ class ExportHtml(CommandModel):
     """Write the session as an HTML page."""
 
     group = "Sessions"
-    reads = True
+    kind = "read"
     errors = (E.SESSION_UNAVAILABLE, E.IO_ERROR, E.NOT_IMPLEMENTED, *_WAITS)
     sample = {"outputPath": "page.html"}
     answer = "Path"
@@ -542,6 +579,7 @@ class SetModel(CommandModel):
     """Select a model."""
 
     group = "Settings"
+    kind = "setting"
     errors = (E.MODEL_NOT_FOUND, E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN)
     sample = {"provider": "fake", "modelId": "m2"}
     answer = "Model"
@@ -554,6 +592,7 @@ class CycleModel(CommandModel):
     """Select the next model."""
 
     group = "Settings"
+    kind = "setting"
     errors = (E.NO_MODEL, *_SAVED, E.SHUTTING_DOWN)
     answer = "CycledModel | None"
     type: Literal["cycle_model"]
@@ -563,6 +602,7 @@ class SetThinkingLevel(CommandModel):
     """Select a thinking level."""
 
     group = "Settings"
+    kind = "setting"
     errors = (*_SAVED, E.SHUTTING_DOWN)
     type: Literal["set_thinking_level"]
     level: ThinkingLevel
@@ -572,6 +612,7 @@ class CycleThinkingLevel(CommandModel):
     """Select the next thinking level."""
 
     group = "Settings"
+    kind = "setting"
     errors = (*_SAVED, E.SHUTTING_DOWN)
     answer = "Level | None"
     type: Literal["cycle_thinking_level"]
@@ -580,7 +621,9 @@ class CycleThinkingLevel(CommandModel):
 class SetSteeringMode(CommandModel):
     """Set how many steering messages are delivered at once."""
 
+    since = "0.32.0"
     group = "Settings"
+    kind = "mode"
     errors = _WAITS
     type: Literal["set_steering_mode"]
     mode: QueueMode
@@ -589,7 +632,9 @@ class SetSteeringMode(CommandModel):
 class SetFollowUpMode(CommandModel):
     """Set how many follow-ups are delivered at once."""
 
+    since = "0.32.0"
     group = "Settings"
+    kind = "mode"
     errors = _WAITS
     type: Literal["set_follow_up_mode"]
     mode: QueueMode
@@ -599,6 +644,7 @@ class SetAutoCompaction(CommandModel):
     """Turn automatic compaction on or off."""
 
     group = "Settings"
+    kind = "flag"
     errors = _WAITS
     type: Literal["set_auto_compaction"]
     enabled: StrictBool
@@ -607,7 +653,9 @@ class SetAutoCompaction(CommandModel):
 class SetAutoRetry(CommandModel):
     """Turn automatic retry on or off."""
 
+    since = "0.18.2"
     group = "Settings"
+    kind = "flag"
     errors = _WAITS
     type: Literal["set_auto_retry"]
     enabled: StrictBool
@@ -616,8 +664,9 @@ class SetAutoRetry(CommandModel):
 class SetActiveTools(CommandModel):
     """Select the tools that the next request declares, and no others."""
 
-    since = "ours"
+    since = None
     group = "Settings"
+    kind = "setting"
     errors = (E.TOOL_NOT_FOUND, *_WAITS)
     sample = {"names": ["read"]}
     type: Literal["set_active_tools"]
@@ -627,8 +676,9 @@ class SetActiveTools(CommandModel):
 class SetToolApproval(CommandModel):
     """Choose which tool calls need the user's approval."""
 
-    since = "ours"
+    since = None
     group = "Settings"
+    kind = "setting"
     errors = _WAITS
     type: Literal["set_tool_approval"]
     mode: ApprovalMode
@@ -637,8 +687,9 @@ class SetToolApproval(CommandModel):
 class Reload(CommandModel):
     """Read the user's files again: settings, models, keys, resources and extensions. The session stays."""
 
-    since = "ours"
+    since = None
     group = "Settings"
+    kind = "work"
     errors = (E.BUSY, E.COMPACTING, E.INVALID_CONFIGURATION, *_WAITS)
     type: Literal["reload"]
 
@@ -646,8 +697,10 @@ class Reload(CommandModel):
 class Hello(CommandModel):
     """Identify the agent; as the first command, select the profile."""
 
-    since = "ours"
+    since = None
     group = "Protocol, dialogs and files"
+    kind = "work"
+    waits = False
     errors = (E.TOO_LATE,)
     answer = "Hello"
     seed_answer = "SeedHello"
@@ -660,9 +713,11 @@ class Hello(CommandModel):
 class ExtensionUiResponse(CommandModel):
     """Answer a dialog. This command has no response, whatever its content."""
 
+    since = "0.37.0"
+    published = "0.51.0"
     group = "Protocol, dialogs and files"
+    kind = "answer"
     sample = {"id": "unknown", "cancelled": True}
-    answered = False
     type: Literal["extension_ui_response"]
     value: object = None
     confirmed: object = None
@@ -672,10 +727,10 @@ class ExtensionUiResponse(CommandModel):
 class ClientResponse(CommandModel):
     """Answer a request for a file. This command has no response, whatever its content."""
 
-    since = "ours"
+    since = None
     group = "Protocol, dialogs and files"
+    kind = "answer"
     sample = {"id": "unknown", "success": True}
-    answered = False
     type: Literal["client_response"]
     success: object = None
     content: object = None
@@ -686,8 +741,10 @@ class ClientResponse(CommandModel):
 class QueueMessage(_Text):
     """The name of `steer` in the oldest generation."""
 
-    since, until = "0.18", "0.18"
+    since, until = "0.16.0", "0.32.0"
     group = "Names of earlier generations"
+    kind = "text"
+    alias_of = "steer"
     errors = (E.NOT_QUEUEABLE, *_QUEUED, E.SHUTTING_DOWN)
     type: Literal["queue_message"]
 
@@ -695,8 +752,10 @@ class QueueMessage(_Text):
 class Reset(CommandModel):
     """The name of `new_session` in the oldest generation."""
 
-    since, until = "0.18", "0.18"
+    since, until = "0.16.0", "0.31.0"
     group = "Names of earlier generations"
+    kind = "session"
+    alias_of = "new_session"
     errors = (*_SWITCH, E.SHUTTING_DOWN)
     type: Literal["reset"]
 
@@ -704,8 +763,9 @@ class Reset(CommandModel):
 class Branch(CommandModel):
     """The name of `fork` in the oldest generation."""
 
-    since, until = "0.18", "0.18"
+    since, until = "0.16.0", "0.43.0"
     group = "Names of earlier generations"
+    kind = "session"
     errors = (E.ENTRY_NOT_FOUND, *_SWITCH, E.SHUTTING_DOWN)
     sample = {"entryIndex": 0}
     answer = "Branched"
@@ -717,9 +777,9 @@ class Branch(CommandModel):
 class GetBranchMessages(CommandModel):
     """The name of `get_fork_messages` in the oldest generation."""
 
-    since, until = "0.18", "0.18"
+    since, until = "0.16.0", "0.43.0"
     group = "Names of earlier generations"
-    reads = True
+    kind = "read"
     errors = _WAITS
     answer = "BranchMessages"
     type: Literal["get_branch_messages"]
@@ -728,8 +788,9 @@ class GetBranchMessages(CommandModel):
 class SetQueueMode(CommandModel):
     """Set both modes, as in the oldest generation."""
 
-    since, until = "0.18", "0.18"
+    since, until = "0.16.0", "0.32.0"
     group = "Names of earlier generations"
+    kind = "mode"
     errors = _WAITS
     type: Literal["set_queue_mode"]
     mode: QueueMode

@@ -13,9 +13,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from pinnace_spec.profiles.profiles import Profile
+from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.responses import DATA, FAILURES, MAY_LACK_DATA, Success
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
 
 Location = tuple[int | str, ...]
 

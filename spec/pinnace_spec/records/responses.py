@@ -163,8 +163,8 @@ def _resolved(name: str | None, types: Mapping[str, Any]) -> object:  # Any: a t
 def _answers(profile: Literal["pi", "seed"]) -> Iterator[tuple[str, object]]:
     types = {**vars(compactions), **vars(readings), **globals()}
     for name, model in MODELS.items():
-        known = profile == "pi" or name == "hello" or model.since != "ours"
-        if model.answered and known:
+        known = profile == "pi" or name == "hello" or model.since is not None
+        if model.kind != "answer" and known:
             older = model.seed_answer if profile == "seed" else ...
             yield name, _resolved(model.answer if isinstance(older, EllipsisType) else older, types)
 

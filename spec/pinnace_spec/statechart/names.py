@@ -1,12 +1,24 @@
 """Names of the statechart: regions, states, triggers, and the shape of a row.
 
-Decides which region answers which command and which commands wait behind a barrier (C-9). Must not know any transition:
-those are in `run` and `transitions`.
+What a region answers, and what waits behind a barrier (C-9), follows from the declarations of the commands, by way of
+`records.command_table`. Must not know any transition: those are in `run` and `transitions`.
 """
 
 from typing import Final, Literal, NamedTuple
 
-from pinnace_spec.records.command_table import READS
+from pinnace_spec.records.command_table import (
+    ALIASES,
+    CLIENT_ANSWERS,
+    FLAGS,
+    MODES,
+    OVERTAKING,
+    READS,
+    SETTINGS,
+    SHELL_COMMANDS,
+    TEXT_COMMANDS,
+    WORK_COMMANDS,
+)
+from pinnace_spec.records.command_table import SESSION_COMMANDS as ALL_SESSION_COMMANDS
 
 Region = Literal["io", "session", "ui", "shell", "run"]
 
@@ -64,71 +76,38 @@ STATES: Final[dict[Region, tuple[str, ...]]] = {
     "run": RUN_STATES,
 }
 
-# Take effect at once and are seen by the next request or the next delivery.
-SETTINGS: Final = (
-    "set_model",
-    "cycle_model",
-    "set_thinking_level",
-    "cycle_thinking_level",
-    "set_session_name",
-    "set_active_tools",
-    "set_tool_approval",
-    "set_label",
-)
-FLAGS: Final = ("set_auto_compaction", "set_auto_retry")
-MODES: Final = ("set_steering_mode", "set_follow_up_mode", "set_queue_mode")
 # Carried out in the step that admits them: no job, nothing to wait for.
 INSTANT: Final = (*READS, *SETTINGS, *FLAGS, *MODES, "clear_queue")
-SESSION_COMMANDS: Final = ("new_session", "switch_session", "fork", "clone", "branch")
+SESSION_COMMANDS: Final = tuple(name for name in ALL_SESSION_COMMANDS if name not in ALIASES)
 # Answered as cancelled, not with an error, when an abort or the end of the process withdraws them.
 VETOABLE: Final = (*SESSION_COMMANDS, "navigate_tree")
 # Lines that name no command: answered in every state, never waiting.
 NON_COMMANDS: Final = ("malformed", "unknown")
 
 RUN_COMMANDS: Final = (
-    "prompt",
+    *(name for name in TEXT_COMMANDS if name not in ALIASES),
     "extension_command",  # a prompt whose text calls one
-    "steer",
-    "follow_up",
-    "abort",
-    "abort_retry",
-    "clear_queue",
-    "compact",
-    "navigate_tree",
-    "reload",
+    *WORK_COMMANDS,
     *SETTINGS,
     *FLAGS,
     *MODES,
     *READS,
-    "hello",
     *NON_COMMANDS,
 )
-CLIENT_ANSWERS: Final = ("extension_ui_response", "client_response")
-"""What a client answers to requests of the agent: commands that get no response themselves, whatever they hold."""
 
 # Which region answers a command. `abort` is also offered to the session region, which withdraws what it asks about.
 COMMANDS: Final[dict[Region, tuple[str, ...]]] = {
     "io": (),
     "session": SESSION_COMMANDS,
     "ui": CLIENT_ANSWERS,
-    "shell": ("bash", "abort_bash"),
+    "shell": SHELL_COMMANDS,
     "run": RUN_COMMANDS,
 }
 # Commands that wait in the line behind a barrier; all others overtake it (C-9).
-WAITING: Final = (
-    "prompt",
-    "extension_command",
-    "steer",
-    "follow_up",
-    "clear_queue",
-    "compact",
-    "navigate_tree",
-    "reload",
-    *SETTINGS,
-    *FLAGS,
-    *MODES,
-    *SESSION_COMMANDS,
-    "bash",
+WAITING: Final = tuple(
+    name
+    for name in (*RUN_COMMANDS, *SESSION_COMMANDS, *SHELL_COMMANDS)
+    if name not in (*OVERTAKING, *READS, *NON_COMMANDS)
 )
 
 RUN_ENDS: Final = (

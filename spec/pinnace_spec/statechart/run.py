@@ -5,22 +5,19 @@ Rows only; see `transitions` for how they are read. Must not know what a guard c
 
 from typing import Final
 
-from pinnace_spec.records.command_table import READS
+from pinnace_spec.records.command_table import FLAGS, MODES, READS, SETTINGS
 from pinnace_spec.statechart.names import (
     ALWAYS,
     BUSY,
     CANCELLABLE,
     COMPACTING,
     END,
-    FLAGS,
-    MODES,
     NON_COMMANDS,
     NOT_SWITCHING,
     RUN_COMMANDS,
     RUN_ENDS,
     RUN_START,
     RUN_STATES,
-    SETTINGS,
     STOPPING,
     WAITING,
     Transition,

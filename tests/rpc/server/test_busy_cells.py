@@ -16,9 +16,9 @@ import pytest
 from pinnace_fuzz.records import Record, encode_record
 from pinnace_fuzz.trials.reading import kinds, user_texts
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.rules import errors
 from pinnace_spec.session_format import validate_session
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
 from pinnace_spec.statechart.transitions import COMMANDS
 
 Timing = Literal["apart", "before_abort", "after_abort", "before_new_session", "after_new_session"]

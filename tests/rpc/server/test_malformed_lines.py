@@ -11,9 +11,9 @@ import pytest
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.records.commands import ALL_COMMANDS
 from pinnace_spec.records.parsing import CommandError, parse_command
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
 
 # A client that probes whether an agent lives waits about a second. That is for benchmarks to hold: what else a machine
 # has to do must not decide here.

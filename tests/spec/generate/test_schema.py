@@ -19,13 +19,12 @@ from pinnace_spec.generate.schema.json_schema import PREFIX, target, walk
 from pinnace_spec.generate.source import load
 from pinnace_spec.profiles.generations import GENERATIONS, GenerationName, generation
 from pinnace_spec.profiles.profiles import PROFILES, Profile
-from pinnace_spec.records.command_table import OWN_COMMANDS
+from pinnace_spec.records.command_table import CLIENT_ANSWERS, OWN_COMMANDS
 from pinnace_spec.records.commands import ALL_COMMANDS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.outputs import validate_output
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.records.responses import DATA
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
 
 # The edge of JSON: examples are changed at any place.
 Json = Any

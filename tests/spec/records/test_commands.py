@@ -4,11 +4,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
 
+from pinnace_spec.profiles.generations import generation, release_of
 from pinnace_spec.profiles.profiles import PROFILES
 from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.records.commands import (
@@ -17,7 +18,6 @@ from pinnace_spec.records.commands import (
     Abort,
     Bash,
     CommandModel,
-    Generation,
     GetEntries,
     Hello,
     Prompt,
@@ -59,16 +59,16 @@ def test_a_sample_has_fields_of_its_command_alone(name: str) -> None:
 
 
 def test_every_command_says_which_generations_know_it() -> None:
-    generations = get_args(Generation)
+    published = release_of(generation("seed").release)
     for command, model in MODELS.items():
-        assert model.since in generations
-        assert model.until is None or generations.index(model.since) <= generations.index(model.until)
+        dates = [release_of(date) for date in (model.since, model.published, model.until) if date is not None]
+        assert sorted(dates) == dates
+        assert (command in OURS) == (model.since is None)
+        assert (command in OLDEST) == (model.until is not None)
         if command in OLDEST:
-            assert ("0.18", "0.18") == (model.since, model.until)
-        elif command in SEED:
-            assert ("seed", None) == (model.since, model.until)
-        else:
-            assert ("ours" if command in OURS else "0.87", None) == (model.since, model.until)
+            assert (dates[0], True) == (release_of("0.16.0"), dates[-1] < published)
+        elif command not in OURS:
+            assert (command in SEED) == (dates[0] <= published)
 
 
 def test_a_command_can_not_be_changed() -> None:
@@ -168,7 +168,7 @@ def test_since_of_get_entries_is_a_field_of_the_wire_alone() -> None:
     command = parse_command({"type": "get_entries", "since": "e1"})
 
     assert "e1" == cast("GetEntries", command).since_entry
-    assert "0.87" == GetEntries.since
+    assert "0.80.3" == GetEntries.since
 
 
 def test_hello_takes_every_profile() -> None:

@@ -9,13 +9,12 @@ import pytest
 
 from pinnace_fuzz.records import objects
 from pinnace_spec.profiles.profiles import DEFAULT_PROFILE, PROFILES, Profile
-from pinnace_spec.records.command_table import OWN_COMMANDS
+from pinnace_spec.records.command_table import CLIENT_ANSWERS, OWN_COMMANDS
 from pinnace_spec.records.commands import ALL_COMMANDS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.outputs import validate_output
 from pinnace_spec.records.responses import DATA, MAY_LACK_DATA
 from pinnace_spec.rules.errors import ErrorCode
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
 
 # The edge of JSON: examples are changed at any place.
 Json = Any

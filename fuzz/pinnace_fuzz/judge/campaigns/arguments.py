@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pinnace_fuzz.judge.campaigns.cases import case
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 from pinnace_spec.profiles.generations import Generation
+from pinnace_spec.records.command_table import TEXT_COMMANDS
 from pinnace_spec.records.commands import MODELS
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _SAMPLES: Mapping[str, Any] = {
 }
 _LONG = "x" * 100_000
 # A prompt needs the model; the other commands do not use it in an empty session.
-_ASKS_MODEL = frozenset({"prompt", "steer", "follow_up", "queue_message", "compact"})
+_ASKS_MODEL = frozenset({*TEXT_COMMANDS, "compact"})
 
 
 def valid(command: str) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from pinnace_fuzz.judge.html.reading import TraceLine
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 from pinnace_spec.observers.verdicts import Record
-from pinnace_spec.statechart.names import STOPPING, STOPPING_OF
+from pinnace_spec.statechart.names import SESSION_COMMANDS, STOPPING, STOPPING_OF
 
 IDLE: Final = "idle"
-_SWITCHES: Final = frozenset({"new_session", "switch_session", "fork", "clone", "branch"})
+_SWITCHES: Final = frozenset(SESSION_COMMANDS)
 _COMPACTIONS: Final = frozenset({"manual", "threshold", "overflow"})
 
 

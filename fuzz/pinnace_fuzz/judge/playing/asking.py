@@ -18,7 +18,7 @@ from pinnace_fuzz.judge.playing.recording import KIT_ID
 from pinnace_fuzz.judge.scenarios.classes import Record
 from pinnace_fuzz.judge.scenarios.holes import Holes
 from pinnace_fuzz.judge.scenarios.shapes import as_object
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
+from pinnace_spec.records.command_table import CLIENT_ANSWERS
 
 WAIT_S = 10.0
 # Programs under node need a second or two to start, more on a busy machine.

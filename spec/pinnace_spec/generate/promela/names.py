@@ -7,8 +7,7 @@ the rows do not know any more. Must not know rows or bodies.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from pinnace_spec.records.command_table import READS
-from pinnace_spec.statechart.names import SETTINGS
+from pinnace_spec.records.command_table import READS, SETTINGS
 
 
 class Sent(NamedTuple):

@@ -5,15 +5,16 @@ Sources: R-RSP-01, R-RSP-02, R-UI-01, R-ERR-01, R-ERR-03, R-EOF-01.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, get_args
 
 from pinnace_spec.observers import edge
 from pinnace_spec.observers.automaton import Automaton
 from pinnace_spec.observers.state.commands import SLOW_COMMANDS, UNREADABLE, UNTYPED, Sent
 from pinnace_spec.observers.state.fold import Fold
 from pinnace_spec.observers.verdicts import ORDERLY, End, Record, Step
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
+from pinnace_spec.records.command_table import CLIENT_ANSWERS, COMMAND_TABLE, FLAGS, MODES, SETTINGS
+from pinnace_spec.records.messages import QueueMode
 
 _INTERNALS: Final = re.compile(
     r"Cannot read propert|is not a function|is not iterable|is not defined|undefined is not|\bTraceback \(most recent"
@@ -48,18 +49,14 @@ _SHAPES: Final[Mapping[str, Mapping[str, type | tuple[type, ...]]]] = {
     "set_model": {"id": str, "provider": str},
     "export_html": {"path": str},
 }
-_MODES: Final = ("all", "one-at-a-time")
-_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
-# The field of each setter, by type, and its allowed values.
-_ARGUMENTS: Final[Mapping[str, tuple[str, tuple[str | bool, ...]]]] = {
-    "set_steering_mode": ("mode", _MODES),
-    "set_follow_up_mode": ("mode", _MODES),
-    "set_queue_mode": ("mode", _MODES),
-    "set_thinking_level": ("level", _LEVELS),
-    "set_auto_compaction": ("enabled", (True, False)),
-    "set_auto_retry": ("enabled", (True, False)),
-    "set_tool_approval": ("mode", ("never", "ask", "read-only")),
+_MODES: Final = get_args(QueueMode)
+_ARGUMENTS: Final[Mapping[str, tuple[str, Collection[str | bool]]]] = {
+    command: (name, {True, False} if kind is bool else kind)
+    for command in (*SETTINGS, *FLAGS, *MODES)
+    for name, (kind, default, _) in COMMAND_TABLE[command].items()
+    if default is ... and (kind is bool or isinstance(kind, frozenset))
 }
+"""The field of each setter that has one of few values, and these."""
 
 
 class AnsweredOnce(Automaton):

@@ -12,15 +12,15 @@ from typing import Final
 from pinnace_spec.observers import edge
 from pinnace_spec.observers.verdicts import Record, Step
 from pinnace_spec.records import command_table
-from pinnace_spec.statechart.names import CLIENT_ANSWERS
+from pinnace_spec.records.command_table import CLIENT_ANSWERS
 
 UNREADABLE: Final = "parse"
 """Stands for the type of a line that is not a JSON object, as responses do."""
 UNTYPED: Final = "unknown"
 """Stands for the type of an object without one, as responses do."""
 
-TEXT_COMMANDS: Final = frozenset({"prompt", "steer", "follow_up", "queue_message"})
-SESSION_COMMANDS: Final = frozenset({"new_session", "switch_session", "fork", "clone", "reset", "branch"})
+TEXT_COMMANDS: Final = frozenset(command_table.TEXT_COMMANDS)
+SESSION_COMMANDS: Final = frozenset(command_table.SESSION_COMMANDS)
 SLOW_COMMANDS: Final = (
     TEXT_COMMANDS
     | SESSION_COMMANDS
