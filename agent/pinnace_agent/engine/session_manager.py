@@ -231,8 +231,7 @@ class SessionManager:
             if is_made:
                 self._library.drop(session)
             elif session.users == 0 and session not in self._former:
-                self._library.forget(session)
-                await session.close()
+                await self._library.begin_close(session)()
             text = errors.session_not_named(error.strerror or str(error))
             raise errors.ClientError(text, errors.ErrorCode.IO_ERROR) from None
 
@@ -297,9 +296,9 @@ class SessionManager:
         for session in tuple(self._former):
             if session.users == 0 and _is_written(session):
                 self._former.discard(session)
-                self._library.forget(session)
                 self._closing.add(session)
-                self._jobs.start(f"close:{id(session)}", session.close, partial(self._closed, session))
+                close = self._library.begin_close(session)
+                self._jobs.start(f"close:{id(session)}", close, partial(self._closed, session))
 
     def _closed(self, session: Session, is_cancelled: bool, _failure: BaseException | None) -> None:
         # A task that was cancelled before its first step has closed nothing: the end of the process does.

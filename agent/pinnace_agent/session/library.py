@@ -9,11 +9,13 @@ Rules R-SES-03, R-SES-06, R-SES-07.
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import trio
 
 from pinnace_agent.files.folders import make_folder
 from pinnace_agent.redaction.redactor import REDACTOR
@@ -23,6 +25,7 @@ from pinnace_agent.session.identity import file_name, iso_time, new_entry_id, ne
 from pinnace_agent.session.opening import (
     check_is_session,
     damage_notices,
+    in_current,
     is_begun_header,
     mode_notices,
     pending_shells,
@@ -36,7 +39,6 @@ from pinnace_agent.session.opening import (
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.file import SessionFile
 from pinnace_agent.session.store.lease import Lease, LeaseHeld
-from pinnace_agent.session.store.migration import migrate
 from pinnace_agent.session.store.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import CURRENT_VERSION, Entry
@@ -70,6 +72,7 @@ class Library:
         self.folder = folder
         self._naming_file = naming_file
         self._open: dict[Path, Session] = {}  # by the path without links: a file has one, whatever it is called
+        self._closing: dict[Path, trio.Event] = {}
 
     def new(
         self, cwd: str, *, beside: Session | None = None, parent: str | None = None, session_id: str | None = None
@@ -160,7 +163,7 @@ class Library:
             read_only = "its folder can't be written"
         held = lease if isinstance(lease, LeaseHeld) and read_only is None else None
         is_ours = read_only is None and held is None
-        text, problem = to_current(path, text) if is_ours else (migrate(text), None)
+        text, problem = to_current(path, text) if is_ours else (in_current(text), None)
         notices += (problem,) if problem else ()
         read_only = read_only or problem
         copied = quarantine_damage(path, text) if is_ours and problem is None else None
@@ -247,7 +250,7 @@ class Library:
             OSError: The new one can't be written; nothing is left of it.
         """
         folder = self._folder(None)
-        text = migrate(read_text(path, keep_raw=True))
+        text = in_current(read_text(path, keep_raw=True))
         check_is_session(path, text)
         raw = {id(entry): line for entry, line in zip(text.entries, text.raw, strict=False)}
         new_id = session_id or new_session_id()
@@ -285,8 +288,27 @@ class Library:
             case _:
                 return None
 
-    def forget(self, session: Session) -> None:
-        """The session is closed: its file may be opened anew."""
+    def begin_close(self, session: Session) -> Callable[[], Awaitable[None]]:
+        """Return what closes a session that is not used any more; from now on it is not found."""
+        closed = trio.Event()
+        self._closing |= {path: closed for path, each in self._open.items() if each is session}
+        self._forget(session)
+
+        async def close() -> None:
+            try:
+                await session.close()
+            finally:
+                closed.set()
+                self._closing = {path: each for path, each in self._closing.items() if each is not closed}
+
+        return close
+
+    async def closed(self, path: Path) -> None:
+        """Wait until a file that this process has begun to close is closed; the path is one without links."""
+        while (closing := self._closing.get(path)) is not None:
+            await closing.wait()
+
+    def _forget(self, session: Session) -> None:
         self._open = {path: each for path, each in self._open.items() if each is not session}
 
     def drop(self, session: Session) -> None:
@@ -294,7 +316,7 @@ class Library:
 
         Nothing of it can be saved afterwards.
         """
-        self.forget(session)
+        self._forget(session)
         if session.file is not None:
             session.file.abandon()
             with suppress(OSError):

@@ -19,7 +19,6 @@ from pinnace_agent.session.context import context_message
 from pinnace_agent.session.conversation import PENDING_SHELL, SessionReport
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.file import SessionFile
-from pinnace_agent.session.store.migration import migrate
 from pinnace_agent.session.store.quarantine import quarantine, quarantine_path
 from pinnace_agent.session.store.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
@@ -117,11 +116,20 @@ def why_unwritable(text: SessionText) -> str | None:
     return None
 
 
+def in_current(text: SessionText) -> SessionText:
+    """Return the session in the current version of the format, in memory only."""
+    if text.version >= CURRENT_VERSION:
+        return text
+    from pinnace_agent.session.store.migration import migrate  # not at start: for files of older versions
+
+    return migrate(text)
+
+
 def to_current(path: Path, text: SessionText) -> tuple[SessionText, str | None]:
     """Migrate a file of an older version: beside it first, never in the only copy."""
     if text.version == CURRENT_VERSION:
         return text, None
-    migrated = migrate(text)
+    migrated = in_current(text)
     header = migrated.header
     assert header is not None
     lines = [REDACTOR.line(encode_record(record)) for record in (header, *migrated.entries)]

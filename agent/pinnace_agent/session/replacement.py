@@ -150,6 +150,7 @@ class SessionReplacement:
         if (found := self._library.find_open(path)) is not None:
             self.folder = await self._admit(found)
             return
+        await self._library.closed(path)
         lease: Lease | LeaseHeld | None
         try:
             lease = await take_lease(path, LEASE_WAIT_S, waits_for_all=False)
@@ -175,9 +176,9 @@ class SessionReplacement:
         self._is_discarded = True
         opened, self._opened = self._opened, None
         if opened is not None:
-            self._library.forget(opened.session)
+            close = self._library.begin_close(opened.session)
             with trio.move_on_after(_DISCARD_S, shield=True):  # the task that prepared it is being cancelled
-                await opened.session.close()
+                await close()
 
     async def commit(self) -> Session:
         """Make the session.
