@@ -51,12 +51,11 @@ FILE_MAKERS: Final = {
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for root in ROOTS:
-        for path in sorted((REPOSITORY / root).rglob("*.py")):
-            name = path.relative_to(REPOSITORY).as_posix()
-            if not name.startswith(OTHER_PROGRAMS):
-                yield name, ast.parse(path.read_text(), name)
+@pytest.fixture(scope="module")
+def modules() -> dict[str, ast.Module]:
+    paths = [path for root in ROOTS for path in sorted((REPOSITORY / root).rglob("*.py"))]
+    names = {path.relative_to(REPOSITORY).as_posix(): path for path in paths}
+    return {name: ast.parse(path.read_text()) for name, path in names.items() if not name.startswith(OTHER_PROGRAMS)}
 
 
 def called(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
@@ -93,8 +92,8 @@ def around(name: str, tree: ast.Module) -> Iterator[str]:
             yield f"{place}: {function}"
 
 
-def test_nothing_is_written_around_the_writers_that_redact() -> None:
-    assert [] == [each for name, tree in modules() for each in around(name, tree)]
+def test_nothing_is_written_around_the_writers_that_redact(modules: dict[str, ast.Module]) -> None:
+    assert [] == [each for name, tree in modules.items() for each in around(name, tree)]
 
 
 @pytest.mark.parametrize(
@@ -112,18 +111,17 @@ def test_what_goes_around_them_is_found(line: str) -> None:
     assert [*around("rpc/pinnace_rpc/other.py", ast.parse(line))]
 
 
-def test_those_that_make_session_files_and_exports_ask_the_redactor() -> None:
+def test_those_that_make_session_files_and_exports_ask_the_redactor(modules: dict[str, ast.Module]) -> None:
     makers = {"agent/pinnace_agent/session/store/file.py", "agent/pinnace_agent/session/library.py"}
     makers |= {"agent/pinnace_agent/session/opening.py", "agent/pinnace_agent/export/source.py"}
     makers |= {"rpc/pinnace_rpc/results/collector.py"}
 
-    asked = {name for name, tree in modules() for function, _ in called(tree) if function == "REDACTOR.line"}
+    asked = {name for name, tree in modules.items() for function, _ in called(tree) if function == "REDACTOR.line"}
     assert makers | {"rpc/pinnace_rpc/server/outbox.py", "rpc/pinnace_rpc/server/log_file.py"} <= asked
 
 
-def test_the_streams_are_replaced_before_anything_else_is_done() -> None:
-    trees = dict(modules())
-    main = next(each for each in trees["rpc/pinnace_rpc/cli/main.py"].body if getattr(each, "name", "") == "main")
+def test_the_streams_are_replaced_before_anything_else_is_done(modules: dict[str, ast.Module]) -> None:
+    main = next(each for each in modules["rpc/pinnace_rpc/cli/main.py"].body if getattr(each, "name", "") == "main")
     statements = [ast.unparse(each) for each in main.body]  # type: ignore[attr-defined]  # a function has a body
 
     assert statements.index("redact_streams()") <= 2

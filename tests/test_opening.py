@@ -7,6 +7,7 @@ listed and gone is removed from the list.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,7 @@ def exception_for(module: str) -> str | None:
     return next((each for each in EXCEPTIONS if module == each or (each[-1] == "/" and module.startswith(each))), None)
 
 
+@cache
 def opening_modules() -> dict[str, list[str]]:
     modules = {str(module.relative_to(ROOT)): module for package in PACKAGES for module in package.rglob("*.py")}
     found = {name: list(openings(module.read_text())) for name, module in modules.items() if name not in OPENER}

@@ -17,6 +17,7 @@ from textual.widgets import Static
 from pinnace import AsyncioClient, Dialogs
 from pinnace_tui.app import TerminalClient
 from pinnace_tui.editor import Editor
+from pinnace_tui.screens import Dialog
 
 TIMEOUT_S: Final = 60.0
 
@@ -72,6 +73,9 @@ class Screen:
         await self.until(lambda: all(each in self.text for each in texts))
 
     async def press(self, *keys: str) -> None:
+        """Press keys, once the question that is open, if any, takes them."""
+        top = self.app.screen
+        await self.until(lambda: not isinstance(top, Dialog) or top.is_drawn)
         await self.pilot.press(*keys)
 
     async def say(self, message: str, key: str = "enter") -> None:
