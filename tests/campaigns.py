@@ -24,10 +24,10 @@ def _entries(kind: str) -> dict[Path, list[str]]:
 FILES: Final = frozenset(ROOT / name for group in TABLE.values() for name in group.get("files", ()))
 TESTS: Final = _entries("tests")
 TABLES: Final = {
-    file: {test: parameter for test, _, parameter in (name.partition("@") for name in names)}
+    file: {test: parameters.split() for test, _, parameters in (name.partition("@") for name in names)}
     for file, names in _entries("tables").items()
 }
-"""By file: parametrized tests of which a case stays, and the parameter of which each value has one; none if empty."""
+"""By file: parametrized tests of which a case stays, and the parameters of which each combination of values has one."""
 
 
 @cache
@@ -40,7 +40,7 @@ class Tiers:
     """Decides for the tests of one collection, in their order."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[Path, str, int]] = set()
+        self._seen: set[tuple[object, ...]] = set()
 
     def is_campaign(self, item: pytest.Item) -> bool:
         """Whether a test is left to `scripts/check all`; each test is asked about once."""
@@ -48,17 +48,13 @@ class Tiers:
         name: str = getattr(item, "originalname", None) or item.name
         if is_whole_campaign(path) or name in TESTS.get(path, ()):
             return True
-        parameter = TABLES.get(path, {}).get(name)
-        if parameter is None:
+        parameters = TABLES.get(path, {}).get(name)
+        if parameters is None:
             return False
-        case = path, name, _place(item, parameter) if parameter else 0
+        values = cast("pytest.Function", item).callspec.params  # cast: only functions have parameters
+        # By identity: they need not be hashable, and all cases of a test share them.
+        case = path, name, *(id(values[each]) for each in parameters)
         if case in self._seen:
             return True
         self._seen.add(case)
         return False
-
-
-def _place(item: pytest.Item, parameter: str) -> int:
-    """Return the place of this case's value among those of the parameter."""
-    function = cast("pytest.Function", item)  # cast: only functions have parameters
-    return function.callspec.indices[parameter]

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,14 @@ tiers = Tiers()
 def pytest_itemcollected(item):
     if tiers.is_campaign(item):
         item.add_marker("campaign")
+"""
+STACKED = """
+import pytest
+
+@pytest.mark.parametrize("second", ["a", "b"])
+@pytest.mark.parametrize("first", [[1], [2]], ids=["1", "2"])
+def test_it(first, second):
+    pass
 """
 
 
@@ -73,6 +82,31 @@ def test_only_the_quick_tier_leaves_files_unread(
     monkeypatch.setattr(pytestconfig.option, "markexpr", chosen)
     assert is_ignored is pytest_ignore_collect(ROOT / file, pytestconfig)
     assert '-m "not campaign"' in (ROOT.parent / "scripts" / "check").read_text()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "kept"),
+    [
+        ("", ["1-a"]),
+        ("@first", ["1-a", "2-a"]),
+        ("@second", ["1-a", "1-b"]),
+        ("@first second", ["1-a", "1-b", "2-a", "2-b"]),
+    ],
+)
+def test_a_table_keeps_a_case_of_each_value(parameters: str, kept: list[str], tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "campaigns.py", tmp_path / "tests")
+    (tmp_path / "tests" / "campaigns.toml").write_text(f'[a.tables]\n"test_table.py" = ["test_it{parameters}"]\n')
+    (tmp_path / "tests" / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "tests" / "test_table.py").write_text(STACKED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath=.\nmarkers=campaign\n")
+
+    collected = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", "not campaign"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert kept == re.findall(r"test_it\[(.+)\]", collected.stdout), collected.stdout
 
 
 @cache
