@@ -1,5 +1,5 @@
 /* The durable host: two clients, the host, one agent at a time, the session file, the id table, the journal.
-   Written by hand. `python -P -m pinnace_fuzz.model_check.host` searches it; docs/model-checking.md, "The host", names
+   Written by hand. `python -P -m pinnace_campaigns.model_check.host` searches it; docs/model-checking.md, "The host", names
    the bounds, the faults and what is left out.
 
    -DK=commands of both clients together, -DF=faults, -DEVENTS=1 with the journal, -DRECORDS=records that an agent emits

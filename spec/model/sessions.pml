@@ -1,5 +1,5 @@
 /* Session files and the processes that open them: who may append, and in which session a hosted agent returns.
-   Written by hand. `python -P -m pinnace_fuzz.model_check.sessions` searches it; docs/model-checking.md, "Sessions",
+   Written by hand. `python -P -m pinnace_campaigns.model_check.sessions` searches it; docs/model-checking.md, "Sessions",
    names the bounds, the faults and what is left out.
 
    -DSHARED=1: two processes open one file, each with K messages of its client. Else: one agent of a host, whose client

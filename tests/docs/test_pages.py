@@ -43,7 +43,9 @@ FENCE: Final = re.compile(
     r"^(?:## (?P<section>[^\n]*)|(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```)$", re.S | re.M
 )
 FILE: Final = re.compile(r"# ([\w-]+\.\w+)\n")
-LONG: Final = re.compile(r"pinnace-conform|(?:\S*python) -P -m pinnace_fuzz\.\w+|\S*python tests/benchmarks/\w+\.py")
+LONG: Final = re.compile(
+    r"pinnace-conform|(?:\S*python) -P -m pinnace_(?:fuzz|campaigns)\.\w+|\S*python tests/benchmarks/\w+\.py"
+)
 _SETUP: Final = ".ci/run and test_readme.py"
 _WITH: Final = "downloads packages; tests/test_setup.py checks which"
 _NEEDS_KEY: Final = "needs a key; test_providers_page.py resolves the model"

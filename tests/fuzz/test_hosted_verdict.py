@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pinnace_fuzz.chaos.hosted.client_log import ClientLog
-from pinnace_fuzz.chaos.hosted.verdict import Agent, find_faults
+from pinnace_campaigns.chaos.hosted.client_log import ClientLog
+from pinnace_campaigns.chaos.hosted.verdict import Agent, find_faults
 
 SESSION = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-11-23T00:00:00.000Z", "cwd": "/"}
 

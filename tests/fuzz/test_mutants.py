@@ -4,23 +4,23 @@ import os
 
 import pytest
 
+from pinnace_campaigns.mutants import AGENT_MUTANTS, WIRE_MUTANTS, AgentMutant
+from pinnace_campaigns.mutants.host_faults import HOST_MUTANTS
+from pinnace_campaigns.mutants.judging import bench, judge
+from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
 from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS
 from pinnace_fuzz.judge.scenarios.files import load as load_scenarios
-from pinnace_fuzz.mutants import AGENT_MUTANTS, WIRE_MUTANTS, AgentMutant
-from pinnace_fuzz.mutants.host_faults import HOST_MUTANTS
-from pinnace_fuzz.mutants.judging import bench, judge
-from pinnace_fuzz.mutants.trial import CHECKOUT, Copy, patched
 from pinnace_spec.generate.source import load
 from pinnace_spec.observers import Checks, observers
 from pinnace_spec.profiles.generations import generation
 
 IS_LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
-# The quick ones; the others by command, or here in long runs: `python -P -m pinnace_fuzz.mutants`.
+# The quick ones; the others by command, or here in long runs: `python -P -m pinnace_campaigns.mutants`.
 # Invariants that need more than one trace, or what is beside it, have no observer.
 COMPARED = {"I-ABT-2", "I-PER-1", "I-LLM-1", "I-FRM-3", "I-FRM-4"}
 ALL = (*AGENT_MUTANTS, *WIRE_MUTANTS, *HOST_MUTANTS)
 JUDGED = [mutant for mutant in ALL if mutant.judged is not None]
-# What the judge has to find in every run; the others by command: `python -P -m pinnace_fuzz.mutants --judge`.
+# What the judge has to find in every run; the others by command: `python -P -m pinnace_campaigns.mutants --judge`.
 QUICKLY_JUDGED = ("settled-twice", "queued-without-a-word", "null-kills")
 TRIED = ("nothing-is-held", "abort-before-settled", "results-as-they-come", "separators-as-they-are")
 

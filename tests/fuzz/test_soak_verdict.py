@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from pinnace_fuzz.soak.samples import Sample
-from pinnace_fuzz.soak.slopes import slope
-from pinnace_fuzz.soak.verdict import WEEK_PROMPTS, judge
+from pinnace_campaigns.soak.samples import Sample
+from pinnace_campaigns.soak.slopes import slope
+from pinnace_campaigns.soak.verdict import WEEK_PROMPTS, judge
 
 QUIET = Sample(0.0, 0, 40_000, 30_000, 30_000, 11, 0, 5, 0, 0, 0, 0, 0, 0)
 

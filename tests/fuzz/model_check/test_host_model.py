@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.model_check.host import (
+from pinnace_campaigns.model_check.host import (
     BOUNDS,
     LARGE,
     MODEL,
@@ -20,7 +20,7 @@ from pinnace_fuzz.model_check.host import (
     main,
     search_host,
 )
-from pinnace_fuzz.model_check.reporting import HOLDS
+from pinnace_campaigns.model_check.reporting import HOLDS
 from pinnace_spec import data
 
 TEXT = data.text(MODEL)

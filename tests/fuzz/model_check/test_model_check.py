@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.model_check.__main__ import search
-from pinnace_fuzz.model_check.campaign import play_all
-from pinnace_fuzz.model_check.spin import Verdict
+from pinnace_campaigns.model_check.__main__ import search
+from pinnace_campaigns.model_check.campaign import play_all
+from pinnace_campaigns.model_check.spin import Verdict
 from pinnace_spec.generate.promela.properties import CLAIMED, ModelName
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests.parts import part
 
-from pinnace_fuzz.model_check.__main__ import search_mutant
-from pinnace_fuzz.model_check.campaign import own_agent
-from pinnace_fuzz.model_check.paths import read_path
-from pinnace_fuzz.model_check.replay import Replay
+from pinnace_campaigns.model_check.__main__ import search_mutant
+from pinnace_campaigns.model_check.campaign import own_agent
+from pinnace_campaigns.model_check.paths import read_path
+from pinnace_campaigns.model_check.replay import Replay
 from pinnace_spec.generate.promela.mutants import MUTANTS, Mutant, mutated
 from pinnace_spec.generate.promela.properties import PROPERTIES
 from pinnace_spec.generate.source import load

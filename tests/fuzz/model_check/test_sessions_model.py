@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.model_check.reporting import HOLDS
-from pinnace_fuzz.model_check.sessions import (
+from pinnace_campaigns.model_check.reporting import HOLDS
+from pinnace_campaigns.model_check.sessions import (
     MODEL,
     MUTANTS,
     PROPERTIES,

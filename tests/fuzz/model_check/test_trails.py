@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.source_tree import REPOSITORY
 
+from pinnace_campaigns.model_check.spin import walk
+from pinnace_campaigns.model_check.trails import FOLDER, all_rows, committed, files, instrumented, read_walk
 from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.campaigns.trails import load_trails
 from pinnace_fuzz.judge.running import run
 from pinnace_fuzz.judge.session import JudgeOptions, opened
-from pinnace_fuzz.model_check.spin import walk
-from pinnace_fuzz.model_check.trails import FOLDER, all_rows, committed, files, instrumented, read_walk
 from pinnace_spec.generate.promela.promela import model_text, sets_of
 from pinnace_spec.statechart.transitions import ALWAYS, CHART
 
@@ -35,7 +35,7 @@ def follow() -> Callable[..., None]:
 
 
 def test_the_files_are_those_of_the_paths() -> None:
-    """`python -P -m pinnace_fuzz.model_check.trails` writes them."""
+    """`python -P -m pinnace_campaigns.model_check.trails` writes them."""
     assert files(TRAILS) == {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
 
 

@@ -51,7 +51,7 @@ def test_the_program_refuses_to_be_run_by_name_without_a_safe_path(tmp_path: Pat
 
 
 def test_a_judge_refuses_to_be_run_by_name_without_a_safe_path(tmp_path: Path) -> None:
-    ended = run(tmp_path, sys.executable, "-m", "pinnace_fuzz.soak", "--help")
+    ended = run(tmp_path, sys.executable, "-m", "pinnace_fuzz.judge.cli", "--help")
     assert (1, "") == (ended.returncode, ended.stdout)
     assert ended.stderr.endswith("run `python -P -m`\n")
 

@@ -16,8 +16,8 @@ import pytest
 from tests.rpc.host.attached import short_folder
 from tests.source_tree import PYTHONPATH
 
-from pinnace_fuzz.chaos.hosted.__main__ import Played, campaign, summary
-from pinnace_fuzz.chaos.hosted.world import HostedWorld
+from pinnace_campaigns.chaos.hosted.__main__ import Played, campaign, summary
+from pinnace_campaigns.chaos.hosted.world import HostedWorld
 from pinnace_fuzz.process_tree import kill_each, processes_with
 
 STEPS: Final = 300
@@ -56,7 +56,7 @@ def test_a_host_that_finds_no_room_for_its_lock_refuses_and_a_later_one_starts()
 def test_a_run_that_is_ended_by_signals_leaves_nothing_behind() -> None:
     """No process, no mount, no file, though a second signal comes while it cleans up."""
     with short_folder() as folder:
-        words = ["-P", "-m", "pinnace_fuzz.chaos.hosted", "--seed", "6000", "--failure", str(folder / "failure")]
+        words = ["-P", "-m", "pinnace_campaigns.chaos.hosted", "--seed", "6000", "--failure", str(folder / "failure")]
         run = subprocess.Popen(
             [sys.executable, *words],
             env={**os.environ, "PYTHONPATH": PYTHONPATH, "TMPDIR": str(folder)},

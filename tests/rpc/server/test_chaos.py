@@ -1,4 +1,4 @@
-"""Agents in a world that breaks: three hundred random steps, or as many as `python -P -m pinnace_fuzz.chaos` is told.
+"""Agents in a world that breaks: three hundred random steps; `pinnace_campaigns.chaos` takes more.
 
 A step that fails prints the seed and the script to replay. The faults and the guarantees: docs/soak-and-chaos.md.
 Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
@@ -13,10 +13,10 @@ from typing import Final
 import pytest
 from tests.source_tree import PYTHONPATH
 
-from pinnace_fuzz.chaos.__main__ import campaign, summary
-from pinnace_fuzz.chaos.machine import Course, replay
-from pinnace_fuzz.chaos.moves import Move, from_text, to_text
-from pinnace_fuzz.chaos.world import World
+from pinnace_campaigns.chaos.__main__ import campaign, summary
+from pinnace_campaigns.chaos.machine import Course, replay
+from pinnace_campaigns.chaos.moves import Move, from_text, to_text
+from pinnace_campaigns.chaos.world import World
 from pinnace_spec.profiles.profiles import Profile
 
 STEPS: Final = 300

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
 
-from pinnace_fuzz.examples.__main__ import record
-from pinnace_fuzz.examples.commands import COMMAND_EXAMPLES
+from pinnace_campaigns.examples.__main__ import record
+from pinnace_campaigns.examples.commands import COMMAND_EXAMPLES
 from pinnace_spec import data
 from pinnace_spec.records.commands import MODELS
 
@@ -21,7 +21,7 @@ def test_every_command_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", FRESH)
 def test_a_recording_of_today_is_the_one_that_is_kept(name: str, tmp_path: Path) -> None:
-    """A change that is wanted: `python -P -m pinnace_fuzz.examples spec/examples commands/ -- pinnace`."""
+    """A change that is wanted: `python -P -m pinnace_campaigns.examples spec/examples commands/ -- pinnace`."""
     conversation = EXAMPLES[name]
 
     assert data.text(f"examples/{conversation.name}.jsonl") == record(conversation, COMMAND, tmp_path, ENVIRONMENT)

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from tests.source_tree import PYTHONPATH
 
-from pinnace_fuzz.soak.__main__ import soak
+from pinnace_campaigns.soak.__main__ import soak
 
 # A test that takes ten minutes is taken for stuck.
 HALF_S: Final = 7.5 * 60

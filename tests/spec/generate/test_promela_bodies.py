@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
-from pinnace_fuzz.model_check.paths import ModelPath, ModelStep, read_path
-from pinnace_fuzz.model_check.spin import walk
+from pinnace_campaigns.model_check.paths import ModelPath, ModelStep, read_path
+from pinnace_campaigns.model_check.spin import walk
 from pinnace_spec.generate.promela.names import SETS
 from pinnace_spec.generate.promela.promela import model_text
 from pinnace_spec.rules.limits import MAX_QUEUED_MESSAGES

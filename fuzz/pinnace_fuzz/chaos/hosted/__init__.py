@@ -1,4 +1,0 @@
-"""Chaos of a durable host: clients that attach, while clients, agents, the zygote, the host and disks fail.
-
-`python -P -m pinnace_fuzz.chaos.hosted --steps 10000 --seed 1`; see docs/soak-and-chaos.md.
-"""
