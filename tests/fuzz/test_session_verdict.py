@@ -2,6 +2,7 @@
 
 import pytest
 
+from pinnace_campaigns.trials.crashes import make_scenario
 from pinnace_fuzz.records import Record, encode_record
 from pinnace_fuzz.session_verdict import (
     branch_messages,
@@ -11,7 +12,6 @@ from pinnace_fuzz.session_verdict import (
     queued_texts,
     without_cut_line,
 )
-from pinnace_fuzz.trials.crashes import make_scenario
 
 TIME = "2026-01-02T03:04:05.678Z"
 HEADER = encode_record({"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/x"})

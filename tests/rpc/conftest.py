@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.source_tree import PYTHONPATH
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter
 
 ENVIRONMENT = {"PYTHONPATH": PYTHONPATH}

@@ -17,9 +17,9 @@ from pinnace_agent.llm.google.provider import GoogleGenerativeAIProvider
 from pinnace_agent.llm.outcomes import Outcome, OutcomeKind, classify_failure
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
 from pinnace_agent.llm.transport.client import close_clients
+from pinnace_campaigns.trials.model_streams import COMMAND, STREAMS, TEXT, THOUGHT, TOOL
+from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_fuzz.harness.model_server.raw_server import Answer, RawServer, Reply
-from pinnace_fuzz.trials.model_streams import COMMAND, STREAMS, TEXT, THOUGHT, TOOL
-from pinnace_fuzz.trials.stream_witness import StreamWitness
 from pinnace_spec.records.messages import AssistantMessage, Message, UserMessage
 
 KEY = "AIzaSy0123456789abcdef"

@@ -15,9 +15,9 @@ from pinnace_agent.llm.google.provider import GoogleGenerativeAIProvider
 from pinnace_agent.llm.google.request import http_request
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
 from pinnace_agent.llm.transport.client import close_clients
+from pinnace_campaigns.trials.model_streams import STREAMS, TEXT
+from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_fuzz.harness.model_server.raw_server import Answer, RawServer, Reply
-from pinnace_fuzz.trials.model_streams import STREAMS, TEXT
-from pinnace_fuzz.trials.stream_witness import StreamWitness
 from pinnace_spec.records.messages import AssistantMessage, Message, ThinkingLevel, zero_usage
 
 genai: Any = pytest.importorskip("google.genai", reason="needs the extra `sdk`")

@@ -20,7 +20,7 @@ from pinnace_agent.llm.google.stream import ChunkReader
 from pinnace_agent.llm.transport.exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.transport.sse import SseEvent, SseReader
 from pinnace_agent.redaction.secrets import Secrets
-from pinnace_fuzz.trials.stream_witness import StreamWitness
+from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_spec.records.messages import AssistantMessage, Model
 
 MODEL = served_model(

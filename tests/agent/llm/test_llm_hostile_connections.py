@@ -16,9 +16,9 @@ from pinnace_agent.llm.outcomes import OutcomeKind, classify_failure
 from pinnace_agent.llm.providers import find_provider
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
 from pinnace_agent.llm.transport.client import close_clients
+from pinnace_campaigns.trials.model_streams import STREAMS, TEXT, TOOL, ModelStream
+from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_fuzz.harness.model_server.raw_server import Answer, RawServer, Reply
-from pinnace_fuzz.trials.model_streams import STREAMS, TEXT, TOOL, ModelStream
-from pinnace_fuzz.trials.stream_witness import StreamWitness
 from pinnace_spec.records.messages import AssistantMessage, UserMessage
 
 # Short, since it is waited for; only servers that say nothing at all are given it.

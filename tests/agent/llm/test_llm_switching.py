@@ -13,9 +13,9 @@ from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
 from pinnace_agent.llm.transport.client import close_clients
+from pinnace_campaigns.trials.model_streams import STREAMS, TEXT, THOUGHT, TOOL, ModelStream
+from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_fuzz.harness.model_server.raw_server import RawServer, Reply
-from pinnace_fuzz.trials.model_streams import STREAMS, TEXT, THOUGHT, TOOL, ModelStream
-from pinnace_fuzz.trials.stream_witness import StreamWitness
 from pinnace_spec.records.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 
 QUESTION: UserMessage = {"role": "user", "content": "What is here?", "timestamp": 0}

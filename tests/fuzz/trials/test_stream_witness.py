@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pinnace_fuzz.trials.stream_witness import StreamWitness
+from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_spec.records.messages import AssistantMessage, zero_usage
 
 

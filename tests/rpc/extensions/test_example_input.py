@@ -2,7 +2,7 @@
 
 from tests.rpc.extensions.conftest import EXAMPLES, MakeExtension, Start
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 
 NAME = "input_transform.py"
 TEXT = {"text": "ok"}

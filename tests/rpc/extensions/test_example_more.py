@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, MakeExtension, Start, call
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 
 # reload_command.py
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, call, calls
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 
 REMOVE = call("bash", command="rm -rf build")
 NAME = "permission_gate.py"

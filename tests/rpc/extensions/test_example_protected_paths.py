@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Start, call
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 
 NAME = "protected_paths.py"
 

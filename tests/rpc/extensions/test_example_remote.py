@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start, call
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "remote_operations.py"
 DONE: Scripted = {"text": "done"}

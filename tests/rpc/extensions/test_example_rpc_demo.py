@@ -3,8 +3,8 @@
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "rpc_demo.py"
 # Of which kind an answer has to be, by dialog.

@@ -4,8 +4,8 @@ import time
 
 from tests.rpc.extensions.conftest import EXAMPLES, Start, call, calls
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "subagent.py"
 

@@ -2,8 +2,8 @@
 
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, Start, call
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 NAME = "todo.py"
 DONE: Scripted = {"text": "done"}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, call
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 DONE: dict[str, object] = {"text": "done"}
 WITH_A_CALL: list[Scripted] = [call("bash", command="touch ran"), DONE, {"text": "still here"}]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, call, calls
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter
 
 DONE: dict[str, object] = {"text": "done"}

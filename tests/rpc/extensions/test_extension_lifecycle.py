@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, call
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 DONE: dict[str, object] = {"text": "done"}
 MORE: dict[str, object] = {**DONE, "repeat": -1}

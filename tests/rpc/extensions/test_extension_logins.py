@@ -17,8 +17,8 @@ import pytest
 from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S, ENVIRONMENT
 from tests.rpc.extensions.conftest import EXAMPLES, Extended, MakeExtension, Start, rejected_provider, run_to_end
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.harness.adapters import prepare_pi_home
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 EXAMPLE = EXAMPLES / "corporate_login.py"
 # In every token, so that one that shows up anywhere is found.

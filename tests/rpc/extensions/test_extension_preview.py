@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 
 SOURCE = """
 print("hello from the extension")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 
 DONE: dict[str, object] = {"text": "done"}
 MORE: dict[str, object] = {**DONE, "repeat": -1}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.harness.adapters import pi_models
 from pinnace_fuzz.harness.model_server.raw_server import RawServer, Reply
 from pinnace_fuzz.records import Record
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 SETTLED = {"type": "agent_settled"}

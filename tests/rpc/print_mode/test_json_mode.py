@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.reading import record_faults
 from pinnace_fuzz.trials.workbench import AgentStarter, find_problems
 from pinnace_spec.profiles.profiles import PROFILES, Profile

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter, Printed
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter, Printed
 from pinnace_rpc.print_mode.mode import RecordListener
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import make_projection

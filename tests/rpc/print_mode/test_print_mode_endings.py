@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_campaigns.trials.one_shot import OneShot, OneShotStarter, Printed
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShot, OneShotStarter, Printed
 from pinnace_fuzz.trials.reading import record_faults
 
 ENDLESS: Scripted = {"chunks": [{"text": "one"}, {"gate": "g"}, {"hang": True}]}

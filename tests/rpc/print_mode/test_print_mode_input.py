@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from pinnace_campaigns.trials.one_shot import OneShot, OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShot, OneShotStarter
 
 ANSWER: list[Scripted] = [{"text": "one"}, {"text": "two"}]
 

@@ -14,8 +14,8 @@ import pytest
 from tests.parts import asked_again
 from tests.source_tree import DATA
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 RECORDED: Final = DATA / "print-mode-of-pi-1.5.2.json"
 Outcome = dict[str, Any]

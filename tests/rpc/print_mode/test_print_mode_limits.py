@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.reading import record_faults
 
 CALLING: Scripted = {"tool_calls": [{"name": "bash", "args": {"command": "echo again"}}], "repeat": -1}

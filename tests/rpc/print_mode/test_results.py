@@ -11,8 +11,8 @@ from unittest.mock import ANY
 import pytest
 from tests.rpc.server.test_defects_of_the_statechart import command as breaking_command
 
+from pinnace_campaigns.trials.one_shot import OneShot, OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShot, OneShotStarter
 from pinnace_rpc.cli.main import main
 from pinnace_spec.batch.results import DETAILED_EXIT_CODES, RESULT_REASONS, ResultRecord
 

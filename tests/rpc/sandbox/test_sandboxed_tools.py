@@ -15,8 +15,8 @@ import pytest
 from tests.source_tree import REPOSITORY
 
 from pinnace_agent.sandbox.landlock import landlock_refusal
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 DONE = {"text": "done"}

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from tests.source_tree import PYTHONPATH
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.records import Record
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.reading import record_faults, worded
 from pinnace_fuzz.trials.workbench import LEFT_BEHIND_TIMEOUT_S, AgentStarter, HomedAgent
 

@@ -13,8 +13,8 @@ import pytest
 from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.redaction.secrets import Secrets
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter
 from pinnace_rpc.server import log_file as journal
 

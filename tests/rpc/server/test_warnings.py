@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
 
-from pinnace_fuzz.trials.one_shot import OneShotStarter
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 FAILING = 'def extension(pi):\n    raise ValueError("the gate is broken")\n'

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from pinnace_campaigns.trials.crashes import CrashScenario, make_scenario, play_until_killed
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.session_verdict import (
     branch_messages,
@@ -27,7 +28,6 @@ from pinnace_fuzz.session_verdict import (
     text_of,
     without_cut_line,
 )
-from pinnace_fuzz.trials.crashes import CrashScenario, make_scenario, play_until_killed
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"

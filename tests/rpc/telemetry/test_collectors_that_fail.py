@@ -12,8 +12,8 @@ from tests.rpc.telemetry.collector import LIMIT_S, SOON, collecting, wait_until
 from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.core.installing import how_to_install
+from pinnace_campaigns.trials.one_shot import OneShotStarter, Printed
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter, Printed
 from pinnace_fuzz.trials.workbench import AgentStarter
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

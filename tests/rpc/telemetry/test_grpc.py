@@ -9,8 +9,8 @@ import pytest
 from tests.rpc.telemetry.collector import SOON, wait_until
 from tests.source_tree import PYTHONPATH
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 REASON = "opentelemetry-exporter-otlp-proto-grpc is not installed"
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason=REASON)

@@ -16,8 +16,8 @@ import pytest
 from tests.conftest import TOOLS
 from tests.rpc.telemetry.collector import wait_until
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
-from pinnace_fuzz.trials.one_shot import OneShotStarter
 
 PHOENIX = TOOLS / "phoenix" / "bin" / "phoenix"
 START_S = 400.0

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tests.recorded import Record, RecordedList, check_answer
 
-from pinnace_fuzz.trials.tool_trials import Trial, answers_to, trial_record
+from pinnace_campaigns.trials.tool_trials import Trial, answers_to, trial_record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 

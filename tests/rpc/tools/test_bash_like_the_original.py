@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from tests.rpc.tools.recorded_tool import Comparison, RecordedTool
 
-from pinnace_fuzz.trials.tool_trials import FileContent, Trial, shortened
+from pinnace_campaigns.trials.tool_trials import FileContent, Trial, shortened
 
 # So few that no command waits long for its turn on a small machine: some have a time limit.
 CALLS_A_TURN: Final = 12

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from tests.rpc.tools.recorded_tool import Comparison, RecordedTool
 
-from pinnace_fuzz.trials.tool_trials import FileContent, Trial
+from pinnace_campaigns.trials.tool_trials import FileContent, Trial
 
 # DEVIATION D-15: what stands behind the fixed beginning of an error.
 ADVICE: Final = re.compile(

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 from tests.rpc.tools.recorded_tool import Comparison, RecordedTool
 
-from pinnace_fuzz.trials.tool_trials import FileContent, Trial
+from pinnace_campaigns.trials.tool_trials import FileContent, Trial
 
 # Why it can't be shown is told in words of our own.
 OMITTED: Final = re.compile(r"\[Image omitted: .*?\]$")

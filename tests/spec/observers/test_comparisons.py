@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pinnace_fuzz.trials.short_trace import read_short
+from pinnace_campaigns.trials.short_trace import read_short
 from pinnace_spec.observers import Verdict
 from pinnace_spec.observers.comparisons import (
     Delivery,

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pinnace_fuzz.trials.trace_mutations import CHANGES, mutants
+from pinnace_campaigns.trials.trace_mutations import CHANGES, mutants
 from pinnace_spec.observers import End, Step, judge
 from pinnace_spec.observers.trace_file import Trace, read_trace
 from pinnace_spec.profiles.generations import generation

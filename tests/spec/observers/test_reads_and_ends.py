@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pinnace_fuzz.trials.short_trace import read_short
+from pinnace_campaigns.trials.short_trace import read_short
 from pinnace_spec.observers import Report, edge
 
 # Steps 1 to 6: a prompt, its answer, the run, the turn, the text; a whole run ends with step 14.

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_fuzz.trials.short_trace import read_short
+from pinnace_campaigns.trials.short_trace import read_short
 from pinnace_spec import data
 from pinnace_spec.observers import INVARIANTS, Checks, End, Judge, Observer, Step, armed_table, judge, never_armed
 from pinnace_spec.observers import observers as make_observers

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_fuzz.trials.short_trace import read_short
+from pinnace_campaigns.trials.short_trace import read_short
 from pinnace_spec.observers import End
 from pinnace_spec.observers.trace_file import NotATrace, read_trace, step_of, write_trace, write_transcript
 

@@ -1,4 +1,4 @@
-"""Campaigns of developers: long searches with real agents, faults of the program that checks must find, and recordings.
+"""Campaigns of developers: long searches with real agents, faults that checks must find, recordings, shared trials.
 
 Not shipped. They drive agents with `pinnace_fuzz`, over the wire alone.
 """
