@@ -3,7 +3,10 @@
 import ast
 import re
 import subprocess
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -105,6 +108,38 @@ def imports() -> dict[str, set[str]]:
         # A package is loaded before the modules in it: that is no arrow of theirs.
         graph[own] = {each for each in found if not f"{own}.".startswith(f"{each}.")}
     return graph
+
+
+ABOVE: Final[Mapping[str, str]] = {
+    "pinnace_engines": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart pinnace_spec",
+    "pinnace_spec": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart",
+    "pinnace_statechart": "pinnace_tui pinnace pinnace_rpc pinnace_agent",
+    "pinnace_agent": "pinnace_tui pinnace pinnace_rpc",
+    "pinnace_rpc": "pinnace_tui pinnace",
+    "pinnace": "pinnace_tui",
+    "pinnace_fuzz": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart",
+    "pinnace_campaigns": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart",
+}
+"""What the modules of a root may not even name in annotations, which import-linter leaves out here."""
+
+
+@pytest.mark.parametrize(
+    "package", [each for each in PACKAGES if each.name != "pinnace_tui"], ids=lambda each: each.name
+)
+def test_no_annotation_names_a_root_above(package: Path) -> None:
+    above = (*ABOVE[package.name].split(), *(() if package.name == "pinnace_campaigns" else ("pinnace_campaigns",)))
+    above = (*above, *(() if package.name in ("pinnace_campaigns", "pinnace_fuzz") else ("pinnace_fuzz",)))
+    named = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(above)})[. ]", re.M)
+    assert [] == [name(each) for each in package.rglob("*.py") if named.search(each.read_text())]
+
+
+def test_the_page_lists_the_rooms_of_the_agent_in_the_order_of_their_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [layers] = [each["layers"] for each in contracts if each.get("containers") == ["pinnace_agent"]]
+    rooms = (ROOT / "docs" / "architecture.md").read_text().partition("\n## Rooms\n")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| `agent/pinnace_agent/(.+?)` \|", rooms, re.M)
+
+    assert layers[::-1] == [room for row in rows for room in re.split(r"`, `", row)]
 
 
 def in_circles(graph: dict[str, set[str]]) -> set[str]:

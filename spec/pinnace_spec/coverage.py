@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast, get_args
 
+from pinnace_spec.generate.rulebook import row_name
 from pinnace_spec.generate.source import Spec, load
 from pinnace_spec.observers import INVARIANTS
 from pinnace_spec.records import ui_requests
@@ -20,7 +21,6 @@ from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.records.commands import ALL_COMMANDS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.rules.errors import ErrorCode
-from pinnace_spec.rules.rulebook import row_name
 from pinnace_spec.statechart.transitions import COMMANDS, REGIONS, STATES
 
 SUFFIX: Final = ".seen"

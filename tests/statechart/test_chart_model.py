@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from pinnace_fuzz.harness import coverage
+from pinnace_spec.generate.rulebook import row_name
 from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.rules.limits import MAX_QUEUED_MESSAGES
-from pinnace_spec.rules.rulebook import row_name
 from pinnace_spec.statechart.names import CANCELLABLE, STOPPING, STOPPING_OF
 from pinnace_spec.statechart.transitions import ALWAYS, CHART, COMMANDS, JOB_TRIGGERS, REGIONS, Region, Transition
 from pinnace_statechart import effects as fx

@@ -26,8 +26,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pinnace_agent.core.json_values import NotJsonError, own_copy, same_json
+from pinnace_agent.core.ports.emitter import extension_error
 from pinnace_agent.core.visible_text import visible_line
-from pinnace_agent.engine.status_records import extension_error
 from pinnace_agent.files.paths import protected_places
 from pinnace_agent.tools import READ_ONLY_TOOLS
 from pinnace_agent.tools.base import Tool, ToolContext, ToolError, ToolResult

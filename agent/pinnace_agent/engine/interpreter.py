@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, assert_never, cast
 import trio
 
 from pinnace_agent.core.jobs import ABORT_GRACE_S, Jobs, Work
-from pinnace_agent.core.ports.emitter import Emitter
+from pinnace_agent.core.ports.emitter import Emitter, extension_error
 from pinnace_agent.engine.client_bash import ShellJob, Shells
 from pinnace_agent.engine.compaction_job import Compactor, Navigator
 from pinnace_agent.engine.idle import IdleTracker
@@ -28,7 +28,7 @@ from pinnace_agent.engine.run_effects import RUN_EFFECTS, RunEffects
 from pinnace_agent.engine.run_job import preflight
 from pinnace_agent.engine.session_manager import SessionManager
 from pinnace_agent.engine.session_settings import SessionSettings
-from pinnace_agent.engine.status_records import agent_settled, extension_error, retry_end, retry_start
+from pinnace_agent.engine.status_records import agent_settled, retry_end, retry_start
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.durable_queue import MessageFate

@@ -7,11 +7,12 @@ it. The statechart decides when.
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
+from pinnace_agent.core.ports.emitter import extension_error
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.limits import LimitWatch
 from pinnace_agent.engine.run_job import Next, RunJob
 from pinnace_agent.engine.run_recorder import RunRecorder
-from pinnace_agent.engine.status_records import extension_error, window_warning
+from pinnace_agent.engine.status_records import window_warning
 from pinnace_spec.records.messages import CustomMessage, Model
 from pinnace_statechart import effects as fx
 from pinnace_statechart.queues import Item

@@ -51,11 +51,6 @@ def agent_settled(effect: fx.AgentSettled) -> Record:
     return record
 
 
-def extension_error(path: str, event: str, text: str) -> Record:
-    """Make `extension_error`: also for failures beside commands that no extension has caused."""
-    return {"type": "extension_error", "extensionPath": path, "event": event, "error": text}
-
-
 def window_warning(model: Model, tokens: int) -> str:
     """Return the warning that a model's context window is configured larger than its server's."""
     name = f"{model['provider']}/{model['id']}"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, cast
 import trio
 
 from pinnace_agent.core.frozen import frozen
+from pinnace_agent.core.ports.emitter import extension_error
 from pinnace_agent.core.user_warnings import Notice
-from pinnace_agent.engine.status_records import extension_error
 from pinnace_agent.extension_host.actions import Actions
 from pinnace_agent.extension_host.instance_hooks import InstanceHooks
 from pinnace_agent.extension_host.instance_loading import InstanceLoading, LoadedInstance

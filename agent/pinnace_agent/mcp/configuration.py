@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_agent.core.visible_text import visible_line
-from pinnace_agent.extensions.registration.registrations import McpServerInfo
-from pinnace_agent.files.paths import agent_dir, project_dir
-from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object, read_object
-from pinnace_agent.mcp.entries import (
+from pinnace_agent.config.server_entries import (
     InvalidEntry,
     Scope,
     ServerEntry,
@@ -28,6 +24,10 @@ from pinnace_agent.mcp.entries import (
     overridden,
     read_entry,
 )
+from pinnace_agent.core.visible_text import visible_line
+from pinnace_agent.extensions.registration.registrations import McpServerInfo
+from pinnace_agent.files.paths import agent_dir, project_dir
+from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object, read_object
 
 FILE_NAME: Final = "mcp.json"
 _KEYS: Final = ("mcpServers", "autoEnableCodemode")

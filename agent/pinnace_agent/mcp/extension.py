@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import trio
 
+from pinnace_agent.config.server_entries import ServerEntry
 from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.core.visible_text import visible_line
@@ -30,7 +31,6 @@ from pinnace_agent.mcp.configuration import ConfiguredServers, McpSettings, conf
 from pinnace_agent.mcp.content import save_output, shown_result
 from pinnace_agent.mcp.definitions import OfferedTool, first_line, tool_names
 from pinnace_agent.mcp.elicitation import Asking, Elicitation
-from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.late import PATH
 from pinnace_agent.mcp.oauth.commands import SignIns, sign_in_hint
 from pinnace_agent.mcp.opening import is_installed, load_library, missing, open_link

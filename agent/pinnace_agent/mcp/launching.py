@@ -7,9 +7,9 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pinnace_agent.config.server_entries import ServerEntry
 from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command, variables_of
 from pinnace_agent.files.paths import expand_home
-from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.redaction.policy import Secret
 from pinnace_agent.redaction.redactor import REDACTOR

@@ -10,9 +10,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from pinnace_agent.config.server_entries import ServerEntry
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.mcp import launching
-from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.oauth.credentials import Credentials
 from pinnace_agent.mcp.ports import LinkLost, ServerHooks, ServerLink
 

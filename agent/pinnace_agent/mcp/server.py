@@ -19,10 +19,10 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import trio
 
+from pinnace_agent.config.server_entries import ServerEntry
 from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.definitions import OfferedTool, WrongTool, read_tool
-from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
     Challenge,

@@ -24,8 +24,8 @@ from pinnace_spec.observers import Checks, End, Report, judge
 from pinnace_spec.observers.verdicts import Ending
 from pinnace_spec.profiles.generations import generation
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES, DEFAULT_PROFILE, PROFILES, ClientProfile, Profile
+from pinnace_spec.records.command_errors import codes_of
 from pinnace_spec.records.outputs import validate_output
-from pinnace_spec.rules.command_errors import codes_of
 
 # Clients kill an agent some seconds after closing its stdin; an idle one needs far less. How much is for benchmarks:
 # on a busy machine the verdict must not be the machine's, so only one that does not leave at all fails.
@@ -168,7 +168,7 @@ def _code_problems(record: Record) -> list[str]:
     command, code = str(record.get("command")), record.get("errorCode")
     if record.get("type") != "response" or code is None or code in codes_of(command):
         return []
-    return [f"errorCode {code} is not listed for {command} (pinnace_spec.rules.command_errors)"]
+    return [f"errorCode {code} is not listed for {command} (pinnace_spec.records.command_errors)"]
 
 
 def _reported_profile(record: Record) -> ClientProfile | None:

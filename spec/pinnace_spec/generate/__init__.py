@@ -1,1 +1,1 @@
-"""What is generated from the specification: one module for each kind of file, none of which writes anything."""
+"""What is made of the specification: the rules as read, and one module for each kind of file that is generated."""

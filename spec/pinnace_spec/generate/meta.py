@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
+from pinnace_spec.generate.rulebook import row_name
 from pinnace_spec.generate.source import NOTE, Spec
 from pinnace_spec.profiles.generations import GENERATIONS, Kind, Lifetime, generation, lifetimes
 from pinnace_spec.profiles.profiles import DEFAULT_PROFILE, PROFILES
 from pinnace_spec.rules.errors import ErrorCode
 from pinnace_spec.rules.limits import PUBLISHED
-from pinnace_spec.rules.rulebook import row_name
 from pinnace_spec.statechart.transitions import COMMANDS, INITIAL, REGIONS, STATES
 
 

@@ -10,13 +10,13 @@ from typing import Final
 from pinnace_spec import data
 from pinnace_spec.generate.examples import Example, examples
 from pinnace_spec.generate.promela.properties import PROPERTIES
+from pinnace_spec.generate.rulebook import ORIGINS, Rule, by_chapter, read_sentences, row_name
 from pinnace_spec.generate.schema.schema import schema
 from pinnace_spec.generate.source import NOTE, Spec
+from pinnace_spec.generate.witnesses import invariants
 from pinnace_spec.profiles.generations import GENERATIONS, Kind, generation, lifetimes
 from pinnace_spec.rules.errors import ErrorCode
-from pinnace_spec.rules.rulebook import ORIGINS, Rule, by_chapter, read_sentences, row_name
 from pinnace_spec.rules.scenario_index import scenarios_of
-from pinnace_spec.rules.witnesses import invariants
 from pinnace_spec.statechart.transitions import STATES, Region, Transition
 
 FIRST_PAGE: Final = """\

@@ -12,7 +12,7 @@ from pinnace_spec.generate.examples import command_example
 from pinnace_spec.generate.schema.schema import bundles
 from pinnace_spec.generate.site.commands import GROUPS, definition_of
 from pinnace_spec.generate.source import NOTE, Spec
-from pinnace_spec.rules.command_errors import COMMON, MEANINGS, OF_COMMANDS
+from pinnace_spec.records.command_errors import COMMON, MEANINGS, OF_COMMANDS
 
 Definitions: TypeAlias = Mapping[str, Mapping[str, Any]]
 

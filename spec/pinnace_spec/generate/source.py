@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from pinnace_spec import data
-from pinnace_spec.rules.rulebook import Deviation, Rule, read_deviations, read_rules
+from pinnace_spec.generate.rulebook import Deviation, Rule, read_deviations, read_rules
 from pinnace_spec.statechart.transitions import CHART, Transition
 
 COMMAND: Final = "python -m pinnace_spec.generate"

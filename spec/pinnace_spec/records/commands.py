@@ -82,7 +82,7 @@ class CommandModel(BaseModel):
     alias_of: ClassVar[str | None] = None
     """The command that it is carried out as."""
     errors: ClassVar[tuple[E, ...]] = ()
-    """The codes that it may be refused with, beside those of every command (`rules.command_errors`)."""
+    """The codes that it may be refused with, beside those of every command (`records.command_errors`)."""
     answer: ClassVar[str | None] = None
     """The type of the data of its success, by its name in `responses`, `readings` or `compactions`, with `| None` if
     it may be null: those modules are loaded only where answers are checked. None: it is answered without data."""

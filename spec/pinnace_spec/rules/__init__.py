@@ -1,1 +1,1 @@
-"""Rules, limits, error texts and what the observers promise, with their sources."""
+"""The limits, the codes and texts of errors, and where the scenarios of a rule are."""

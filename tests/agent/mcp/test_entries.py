@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_agent.config.server_entries import InvalidEntry, read_entry
 from pinnace_agent.mcp.configuration import ConfiguredServers, client_text, configured, project_servers
 from pinnace_agent.mcp.definitions import plain_name, tool_names
-from pinnace_agent.mcp.entries import InvalidEntry, read_entry
 
 NO_ADDRESSES = (
     *("http://", "http://[::1/", "http://x:99999/", "http://a..b/", "http://exa mple.com/", "http://\ud800/"),

@@ -15,7 +15,7 @@ pytest.importorskip("mcp")
 
 from tests.agent.mcp.web_server import Exchange, WebServer, web_server
 
-from pinnace_agent.mcp.entries import ServerEntry, read_entry
+from pinnace_agent.config.server_entries import ServerEntry, read_entry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.opening import load_library, open_link
 from pinnace_agent.mcp.ports import (

@@ -14,7 +14,7 @@ pytest.importorskip("mcp")
 
 import httpx2
 
-from pinnace_agent.mcp.entries import read_entry
+from pinnace_agent.config.server_entries import read_entry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.oauth.sign_in import sign_in_to
 from pinnace_agent.mcp.opening import credentials_of, load_library

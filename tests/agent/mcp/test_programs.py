@@ -11,7 +11,7 @@ pytest.importorskip("mcp")
 
 from tests.source_tree import REPOSITORY
 
-from pinnace_agent.mcp.entries import read_entry
+from pinnace_agent.config.server_entries import read_entry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.opening import load_library, open_link
 from pinnace_agent.mcp.ports import LinkLost, ServerError, ServerHooks, ServerLink

@@ -10,7 +10,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.mcp.entries import read_entry
+from pinnace_agent.config.server_entries import read_entry
 from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.mcp.reporting import State, StateReports, paced
 from pinnace_agent.mcp.server import Server

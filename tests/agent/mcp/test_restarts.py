@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from pinnace_agent.mcp.entries import read_entry
+from pinnace_agent.config.server_entries import read_entry
 from pinnace_agent.mcp.ports import LinkLost, OnProgress, ServerLink, Unreachable
 from pinnace_agent.mcp.server import RENEWAL_S, VIEW_S, Server
 

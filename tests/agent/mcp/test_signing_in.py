@@ -17,7 +17,7 @@ pytest.importorskip("mcp")
 
 from tests.agent.mcp.authorization_server import AuthorizationServer, authorization_server, browse
 
-from pinnace_agent.mcp.entries import ServerEntry, read_entry
+from pinnace_agent.config.server_entries import ServerEntry, read_entry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.oauth.credentials import Credentials
 from pinnace_agent.mcp.oauth.sign_in import sign_in_to

@@ -10,11 +10,11 @@ import pytest
 from pinnace_rpc.cli.commands.spec import PUBLISHED
 from pinnace_rpc.cli.table import SUBCOMMANDS
 from pinnace_spec import data
+from pinnace_spec.generate import explain
+from pinnace_spec.generate.rulebook import row_name
 from pinnace_spec.generate.source import load
+from pinnace_spec.generate.witnesses import invariants
 from pinnace_spec.profiles.generations import GENERATIONS
-from pinnace_spec.rules import explain
-from pinnace_spec.rules.rulebook import row_name
-from pinnace_spec.rules.witnesses import invariants
 from pinnace_spec.statechart.transitions import CHART
 
 ROOT = Path(__file__).resolve().parents[3]

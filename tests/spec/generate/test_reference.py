@@ -9,12 +9,12 @@ import pytest
 from pinnace_spec import data
 from pinnace_spec.generate.examples import Example, examples
 from pinnace_spec.generate.reference import APPENDICES, anchor
+from pinnace_spec.generate.rulebook import CHAPTERS
 from pinnace_spec.generate.source import load
 from pinnace_spec.generate.svg import svg
+from pinnace_spec.generate.witnesses import invariants
 from pinnace_spec.profiles.profiles import Profile
 from pinnace_spec.records.outputs import validate_output
-from pinnace_spec.rules.rulebook import CHAPTERS
-from pinnace_spec.rules.witnesses import invariants
 
 SPEC = load()
 PAGE = data.text("reference.md")

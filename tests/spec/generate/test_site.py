@@ -11,15 +11,15 @@ import pytest
 
 from pinnace_spec import data
 from pinnace_spec.generate.examples import command_example
+from pinnace_spec.generate.rulebook import row_name
 from pinnace_spec.generate.site import __main__ as site
 from pinnace_spec.generate.site.commands import EFFECTS, GROUPS, GUARDS
 from pinnace_spec.generate.source import load
+from pinnace_spec.records.command_errors import COMMON, MEANINGS, OF_COMMANDS, OF_LINES
 from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.records.commands import MODELS, Group
 from pinnace_spec.records.outputs import validate_output
-from pinnace_spec.rules.command_errors import COMMON, MEANINGS, OF_COMMANDS, OF_LINES
 from pinnace_spec.rules.errors import ErrorCode
-from pinnace_spec.rules.rulebook import row_name
 from pinnace_spec.statechart.transitions import CHART, REGIONS, STATES
 
 LOADS = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "use": "href"}

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from pinnace_spec import data
+from pinnace_spec.generate import witnesses
 from pinnace_spec.generate.promela.properties import PROPERTIES
+from pinnace_spec.generate.rulebook import LEVELS, ORIGINS, Rule, chapter_of, kind_of, row_name
 from pinnace_spec.generate.source import Spec, load
 from pinnace_spec.profiles.generations import GENERATIONS
-from pinnace_spec.rules import witnesses
-from pinnace_spec.rules.rulebook import LEVELS, ORIGINS, Rule, chapter_of, kind_of, row_name
 from pinnace_spec.statechart.transitions import CHART, Transition
 
 ROOT = Path(__file__).resolve().parents[3]

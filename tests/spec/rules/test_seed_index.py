@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pinnace_spec import data
+from pinnace_spec.generate.rulebook import read_sentences
 from pinnace_spec.generate.source import load
-from pinnace_spec.rules.rulebook import read_sentences
 
 INDEX: Mapping[str, Sequence[Mapping[str, Any]]] = read_sentences(data.table("seed_index.toml"))
 RULES = load().rules

@@ -13,6 +13,11 @@ if TYPE_CHECKING:  # for annotations alone
 Record = Mapping[str, object]
 
 
+def extension_error(path: str, event: str, text: str) -> Record:
+    """Make `extension_error`: also for failures beside commands that no extension has caused."""
+    return {"type": "extension_error", "extensionPath": path, "event": event, "error": text}
+
+
 class Emitter(Protocol):
     """Takes the records of the conversation in the order in which they happen."""
 

@@ -331,7 +331,7 @@ class Registering(ApiBase):
             ValueError: The name or the configuration is invalid, or another extension has registered the name.
         """
         self._check_registering()
-        from pinnace_agent.mcp.entries import InvalidEntry, read_entry  # with the first server
+        from pinnace_agent.config.server_entries import InvalidEntry, read_entry  # with the first server
 
         copied = same_json(config, f"server {name}")
         try:

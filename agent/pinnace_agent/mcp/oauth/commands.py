@@ -9,12 +9,12 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.config.server_entries import ServerEntry
 from pinnace_agent.extensions.api.contexts import CommandContext, Context
 from pinnace_agent.extensions.api.user_interface import UserInterface
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
-from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.launching import Environment
 from pinnace_agent.mcp.oauth.credentials import FILE_NAME
 from pinnace_agent.mcp.oauth.sign_in import SignInUser, sign_in_to

@@ -17,11 +17,11 @@ import trio
 from pydantic_core import Url
 
 from pinnace_agent.config.credentials.logins import is_token
+from pinnace_agent.config.server_entries import namespace
 from pinnace_agent.files.file_lock import FileLock, LockHeld, take_lock
 from pinnace_agent.files.folders import make_folder
 from pinnace_agent.files.json_file import FileForm, LockedFile, edit_object, pretty
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object, read_object
-from pinnace_agent.mcp.entries import namespace
 from pinnace_agent.redaction.redactor import REDACTOR
 
 FILE_NAME: Final = "mcp-auth.json"

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import trio
 
+from pinnace_agent.config.server_entries import OAuth, ServerEntry
 from pinnace_agent.extensions.api.login_helpers import Redirect, loopback_redirect
 from pinnace_agent.extensions.registration.provider_config import LoginCancelled
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list
 from pinnace_agent.mcp import launching
-from pinnace_agent.mcp.entries import OAuth, ServerEntry
 from pinnace_agent.mcp.oauth.credentials import FILE_NAME, Credentials
 from pinnace_agent.mcp.ports import Challenge, LinkLost, SignInCancelled, SignInFailed
 

@@ -14,8 +14,8 @@ import trio
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from pinnace_agent.config.server_entries import is_number
 from pinnace_agent.mcp import limits
-from pinnace_agent.mcp.entries import is_number
 from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.mcp.wire.surrogates import without_lone_surrogates
 

@@ -44,8 +44,8 @@ from mcp_types import (
 )
 from pydantic import FileUrl, ValidationError
 
+from pinnace_agent.config.server_entries import Protocol
 from pinnace_agent.files.relaxed_json import is_object
-from pinnace_agent.mcp.entries import Protocol
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
     Challenge,

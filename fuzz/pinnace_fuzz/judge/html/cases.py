@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from pinnace_fuzz.judge.html.matrix import area_of
 from pinnace_fuzz.judge.html.path import Visit, visits
 from pinnace_fuzz.judge.html.reading import AgentReport, Case, Finding, Process
-from pinnace_spec.rules.witnesses import invariants
+from pinnace_spec.generate.witnesses import invariants
 
 _LEVELS: Final[Mapping[str, tuple[str, str]]] = {
     "violation": ("fail", "violation"),

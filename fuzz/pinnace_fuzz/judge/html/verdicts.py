@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pinnace_fuzz.judge.results import ORDER
-from pinnace_spec.rules.rulebook import CHAPTERS
+from pinnace_spec.generate.rulebook import CHAPTERS
 
 
 class Look(NamedTuple):

@@ -19,6 +19,7 @@ from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.key_status import KeyStatus, key_status
 from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.models.selection import Choice, select_initial
+from pinnace_agent.config.server_entries import ServerEntry
 from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command
 from pinnace_agent.core.installing import how_to_install
 from pinnace_agent.core.user_warnings import Notice
@@ -26,7 +27,6 @@ from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, read_object
 from pinnace_agent.mcp.configuration import configured, project_file, read_settings
-from pinnace_agent.mcp.entries import ServerEntry
 from pinnace_agent.mcp.oauth.credentials import FILE_NAME as MCP_LOGINS
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.folders import choose_folder

@@ -20,8 +20,8 @@ COMMAND: Final = Subcommand(
 def main(words: Sequence[str]) -> int:
     """Run `pinnace explain` with these words and return the exit code."""
     names: tuple[str, ...] = parse(COMMAND, words)["names"]
+    from pinnace_spec.generate import explain
     from pinnace_spec.generate.source import load
-    from pinnace_spec.rules import explain
 
     spec = load()
     texts: list[str] = []

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.config.configuration import load_configuration
+from pinnace_agent.config.server_entries import InvalidEntry, Scope, read_entry
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.json_file import FileForm, edit_object, pretty
@@ -23,7 +24,6 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object
 from pinnace_agent.mcp.configuration import configured, project_file, project_servers, user_file
 from pinnace_agent.mcp.definitions import first_line, tool_names
-from pinnace_agent.mcp.entries import InvalidEntry, Scope, read_entry
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.shell.environment import shell_environment
 from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
@@ -34,9 +34,9 @@ from pinnace_spec.nearest import did_you_mean
 
 if TYPE_CHECKING:  # loaded with the first server that is connected
     from pinnace_agent.config.configuration import Configuration
+    from pinnace_agent.config.server_entries import ServerEntry
     from pinnace_agent.core.ports.confinement import SandboxReport
     from pinnace_agent.mcp.configuration import ConfiguredServers
-    from pinnace_agent.mcp.entries import ServerEntry
     from pinnace_agent.mcp.launching import Environment
     from pinnace_agent.mcp.ports import ServerLink
     from pinnace_agent.mcp.prompts import ServerPrompt

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pinnace_spec.generate.rulebook import Rule
 from pinnace_spec.generate.schema.dating import differences, mark, project
 from pinnace_spec.generate.schema.field_meanings import describe
 from pinnace_spec.generate.schema.json_schema import PREFIX, Schema, one_of, pascal, reached, ref, walk
@@ -25,7 +26,6 @@ from pinnace_spec.records.command_table import OWN_COMMANDS
 from pinnace_spec.records.commands import MODELS
 from pinnace_spec.records.events import EVENTS
 from pinnace_spec.records.responses import DATA, FAILURES, MAY_LACK_DATA
-from pinnace_spec.rules.rulebook import Rule
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

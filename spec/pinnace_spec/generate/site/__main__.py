@@ -14,13 +14,13 @@ from typing import Final
 
 from pinnace_spec import data
 from pinnace_spec.generate.promela.properties import PROPERTIES
+from pinnace_spec.generate.rulebook import row_name
 from pinnace_spec.generate.site.commands import command_pages
 from pinnace_spec.generate.site.markdown import Page, rendered
 from pinnace_spec.generate.site.records import definitions, record_pages
 from pinnace_spec.generate.site.start import start_page
 from pinnace_spec.generate.source import NOTE, Spec, load
 from pinnace_spec.generate.svg import svg
-from pinnace_spec.rules.rulebook import row_name
 from pinnace_spec.statechart.transitions import REGIONS, STATES, Region
 
 FILES: Final = Path(__file__).parent / "site_files"

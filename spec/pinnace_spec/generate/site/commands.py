@@ -12,9 +12,9 @@ from pinnace_spec.generate.examples import Example, command_example
 from pinnace_spec.generate.site.markdown import Page
 from pinnace_spec.generate.site.records import definitions, fields_table, prose
 from pinnace_spec.generate.source import Spec
+from pinnace_spec.records.command_errors import COMMON, MEANINGS, OF_COMMANDS
 from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.records.commands import MODELS
-from pinnace_spec.rules.command_errors import COMMON, MEANINGS, OF_COMMANDS
 from pinnace_spec.statechart.transitions import Transition
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -11,7 +11,7 @@ from pinnace_spec.generate.examples import command_example
 from pinnace_spec.generate.site.commands import command_lists, transcript
 from pinnace_spec.generate.site.markdown import Page, rendered
 from pinnace_spec.generate.site.records import definitions, prose
-from pinnace_spec.rules.command_errors import MEANINGS
+from pinnace_spec.records.command_errors import MEANINGS
 
 _BEGIN: Final = """\
 # Writing a client

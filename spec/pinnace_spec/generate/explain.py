@@ -10,11 +10,11 @@ from typing import Final
 
 from pinnace_spec.generate.examples import examples
 from pinnace_spec.generate.promela.properties import PROPERTIES
+from pinnace_spec.generate.rulebook import ORIGINS, Deviation, Rule, row_name, row_text
 from pinnace_spec.generate.source import Spec
+from pinnace_spec.generate.witnesses import Invariant, invariants
 from pinnace_spec.nearest import all_near
-from pinnace_spec.rules.rulebook import ORIGINS, Deviation, Rule, row_name, row_text
 from pinnace_spec.rules.scenario_index import scenarios_of
-from pinnace_spec.rules.witnesses import Invariant, invariants
 from pinnace_spec.statechart.transitions import Transition
 
 _WIDTH: Final = 100
