@@ -22,7 +22,7 @@ the program yet shows no mark, so the watchdog looks for a second longer where a
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -142,7 +142,7 @@ class CommandWatchdog:
             self._begin()
 
     @contextmanager
-    def expecting(self, mark: str) -> Iterator[None]:
+    def expecting(self, mark: str) -> Generator[None]:
         """Kill also what is being started with this process; forget it if it can't be started.
 
         Args:
