@@ -41,8 +41,7 @@ def judge(played: Played, kit: AgentUnderTest, kind: str = "scenario") -> CaseRe
     )
     level = _level(scenario, kit)
     findings = list(_of_script(played, level))
-    is_exact = kit.binds_ours
-    findings += _of_expressions(scenario, logs, kit.generation, level, played.stopped is None, is_exact)
+    findings += _of_expressions(scenario, logs, kit, level, is_whole=played.stopped is None)
     findings += _of_model(scenario, played, level)
     armed: Counter[str] = Counter()
     skipped = set(scenario.skip_observers)
@@ -129,14 +128,20 @@ def _of_script(played: Played, level: Level) -> Iterable[Finding]:
 
 
 def _of_expressions(
-    scenario: Scenario, logs: Sequence[ProcessLog], generation: Generation, level: Level, is_whole: bool, is_exact: bool
+    scenario: Scenario, logs: Sequence[ProcessLog], kit: AgentUnderTest, level: Level, *, is_whole: bool
 ) -> Iterable[Finding]:
     found: list[tuple[int, Seen]] = []
     for number, log in enumerate(logs):
-        visible = seen(log.steps, log.marks, log.script_end, has_unsaid=generation.has_system_messages)
-        found += [(number, each) for each in visible if is_exact or not _is_unasked(each, scenario)]
+        visible = seen(
+            log.steps,
+            log.marks,
+            log.script_end,
+            has_unsaid=kit.generation.has_system_messages,
+            is_sandboxed=kit.is_sandboxed,
+        )
+        found += [(number, each) for each in visible if kit.binds_ours or not _is_unasked(each, scenario)]
     records = [each.record for _, each in found]
-    optional = _optional(generation)
+    optional = _optional(kit.generation)
     # A stopped script is reported already; records that are missing then are not a second finding.
     for text in scenario.expect if is_whole else ():
         match = Expression(text, optional).match(records)

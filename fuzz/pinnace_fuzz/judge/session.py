@@ -113,7 +113,15 @@ def opened(options: JudgeOptions) -> Generator[tuple[AgentUnderTest, ProbeFindin
         capabilities = options.adapter.capabilities | (_OURS if found.is_ours else frozenset[str]())
         if not found.does_llm:
             capabilities -= {"llm", "tools", "images", "reasoning"}
-        yield kit._replace(generation=generation(name), capabilities=capabilities, is_ours=found.is_ours), found
+        yield (
+            kit._replace(
+                generation=generation(name),
+                capabilities=capabilities,
+                is_ours=found.is_ours,
+                is_sandboxed="sandbox" in found.hello,
+            ),
+            found,
+        )
 
 
 class NoSuchScenario(Exception):

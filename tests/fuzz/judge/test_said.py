@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pinnace_fuzz.judge.playing.recording import seen
+from pinnace_fuzz.judge.playing.recording import seen, without_warnings_of_sandbox
 from pinnace_fuzz.judge.playing.said import counts_messages, is_said, only_said, unsaid
 from pinnace_fuzz.judge.reports.transcript import said
 from pinnace_fuzz.judge.results import Finding
@@ -51,14 +51,25 @@ def test_expressions_do_not_see_their_records() -> None:
     assert 2 == len(seen(steps, (), None))
 
 
-def test_what_warns_of_the_machine_is_no_part_of_a_scenario() -> None:
+def test_what_warns_of_the_sandbox_is_no_part_of_a_scenario_if_the_agent_is_in_one() -> None:
     lines = (
         '{"type":"warning","kind":"sandbox","text":"as root"}',
         '{"type":"warning","kind":"project_trust","text":"x"}',
     )
     steps = [step_of(at, "out", line) for at, line in enumerate(lines, 1)]
 
-    assert ["project_trust"] == [each.record["kind"] for each in seen(steps, (), None)]
+    assert ["project_trust"] == [each.record["kind"] for each in seen(steps, (), None, is_sandboxed=True)]
+    assert 2 == len(seen(steps, (), None))
+
+
+def test_warnings_of_the_sandbox_are_no_part_of_a_state_either() -> None:
+    other = {"kind": "project_trust", "text": "x"}
+    state = {"isStreaming": False, "warnings": [{"kind": "sandbox", "text": "as root"}]}
+
+    assert {"data": {"isStreaming": False}} == without_warnings_of_sandbox({"data": state})
+    both = {"data": {"warnings": [*state["warnings"], other]}}  # type: ignore[misc]  # a list
+    assert {"data": {"warnings": [other]}} == without_warnings_of_sandbox(both)
+    assert {"id": "a"} == without_warnings_of_sandbox({"id": "a"})
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def trails(run: "CampaignRun", pool: "Pool", chance: Random, is_over: Callable[[
         for sighting in sightings(glance):
             if run.claim(sighting):
                 run.follow_up(pool, scenario, sighting, NAME)
-        if run.kit.is_ours and not follows(trail, glance):
+        if run.kit.is_ours and not follows(trail, glance, is_sandboxed=run.kit.is_sandboxed):
             result = run_scenario(trail, run.kit)
             if result.verdict in BAD:
                 run.results.append(result._replace(kind=NAME))
@@ -77,13 +77,13 @@ def loosened(client: Sequence[Any]) -> list[Any]:
     return steps
 
 
-def follows(trail: Scenario, glance: Glance) -> bool:
+def follows(trail: Scenario, glance: Glance, *, is_sandboxed: bool = False) -> bool:
     """Return whether an agent has followed the model's path."""
-    records = list(_own_records(glance))
+    records = list(_own_records(glance, is_sandboxed))
     return all(Expression(text).match(records).is_match for text in trail.expect)
 
 
-def _own_records(glance: Glance) -> Iterator[Mapping[str, Any]]:
-    for each in seen(glance.steps, (), None):
+def _own_records(glance: Glance, is_sandboxed: bool) -> Iterator[Mapping[str, Any]]:
+    for each in seen(glance.steps, (), None, is_sandboxed=is_sandboxed):
         own = each.record.get("id")
         yield {**each.record, "id": _OF_CASE.sub("", own)} if isinstance(own, str) else each.record

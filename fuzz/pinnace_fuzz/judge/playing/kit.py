@@ -22,6 +22,8 @@ class AgentUnderTest(NamedTuple):
     """Every deadline is multiplied by it."""
     is_ours: bool = False
     """The agent claims to follow the rules of origin `ours`."""
+    is_sandboxed: bool = False
+    """It says that it runs in a sandbox, of whose weakness here it may warn in every case."""
     is_strict: bool = False
     """Violations of recommendations (SHOULD) fail as well."""
 

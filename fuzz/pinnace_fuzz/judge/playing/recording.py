@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from pinnace_fuzz.harness.journal import Journal, ReceivedRecord, id_key
 from pinnace_fuzz.judge.playing.said import is_said, only_said
-from pinnace_fuzz.judge.scenarios.classes import MARK
+from pinnace_fuzz.judge.scenarios.classes import MARK, Record
+from pinnace_fuzz.judge.scenarios.shapes import as_list, as_object
 from pinnace_fuzz.records import LineSplitter
 from pinnace_spec.observers.trace_file import record_of, step_of
 from pinnace_spec.observers.verdicts import Direction, Step
@@ -95,9 +96,20 @@ def is_of_kit(record: Mapping[str, Any]) -> bool:
     return isinstance(own, str) and own.startswith(KIT_ID)
 
 
-def is_of_machine(record: Mapping[str, Any]) -> bool:
-    """Return whether a record warns of the machine that the agent runs on, such as of root in a sandbox."""
+def is_of_sandbox(record: Mapping[str, Any]) -> bool:
+    """Return whether a record warns of the sandbox of this machine, such as that root is in it."""
     return record.get("type") == "warning" and record.get("kind") == "sandbox"
+
+
+def without_warnings_of_sandbox(response: Record) -> Record:
+    """Return a response without the warnings of its data that `is_of_sandbox` means as records."""
+    data = as_object(response.get("data")) or {}
+    warnings = as_list(data.get("warnings"))
+    if warnings is None:
+        return response
+    kept = [each for each in warnings if (as_object(each) or {}).get("kind") != "sandbox"]
+    others = {name: value for name, value in data.items() if name != "warnings"}
+    return {**response, "data": {**others, **({"warnings": kept} if kept else {})}}
 
 
 class Seen(NamedTuple):
@@ -108,17 +120,23 @@ class Seen(NamedTuple):
 
 
 def seen(
-    steps: Sequence[Step], marks: Sequence[tuple[int, str]], end: int | None, *, has_unsaid: bool = False
+    steps: Sequence[Step],
+    marks: Sequence[tuple[int, str]],
+    end: int | None,
+    *,
+    has_unsaid: bool = False,
+    is_sandboxed: bool = False,
 ) -> list[Seen]:
     """Return what the agent wrote until the end of the script, with the marks.
 
-    Without answers to the tester's own commands, and without warnings of the machine.
+    Without answers to the tester's own commands.
 
     Args:
         steps: The trace.
         marks: Numbers of lines before a mark, and its name.
         end: How many lines there were at the end of the script.
         has_unsaid: There are messages of role `system`, which are not seen either.
+        is_sandboxed: The agent runs in a sandbox: what it warns of that depends on the machine, and is not seen.
     """
     found: list[Seen] = []
     left = list(marks)
@@ -128,7 +146,7 @@ def seen(
             found.append(Seen({"type": MARK, "name": name}, at))
         if step is not None and step.direction == "out":
             record = step.record if step.record is not None else {"type": "no record", "line": step.line}
-            if is_of_kit(record) or is_of_machine(record) or (has_unsaid and not is_said(record)):
+            if is_of_kit(record) or (is_sandboxed and is_of_sandbox(record)) or (has_unsaid and not is_said(record)):
                 continue
             found.append(Seen(only_said(record) if has_unsaid else record, step.number))
     return found

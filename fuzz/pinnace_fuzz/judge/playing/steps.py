@@ -17,7 +17,7 @@ from pinnace_fuzz.judge.adapter import Prepared, place, write_files
 from pinnace_fuzz.judge.playing.asking import Dialogue, StepFailed, UnknownCommand
 from pinnace_fuzz.judge.playing.body import Body
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
-from pinnace_fuzz.judge.playing.recording import is_of_kit
+from pinnace_fuzz.judge.playing.recording import is_of_kit, without_warnings_of_sandbox
 from pinnace_fuzz.judge.playing.said import counts_messages, is_said, only_said, unsaid
 from pinnace_fuzz.judge.playing.surroundings import OtherProgram, children_faults, file_faults
 from pinnace_fuzz.judge.scenarios import scenario as s
@@ -309,7 +309,12 @@ class Stage(Dialogue):
     # Asking.
 
     def _said(self, response: Record, wanted: Mapping[str, Any]) -> Record:
-        """Leave out of a response what neither user nor model wrote; its counts need a look at the messages."""
+        """Leave out of a response what depends on the machine, and what neither user nor model wrote.
+
+        Counts need a look at the messages for that.
+        """
+        if self._kit.is_sandboxed:
+            response = without_warnings_of_sandbox(response)
         if not self._kit.generation.has_system_messages:
             return response
         more = 0
