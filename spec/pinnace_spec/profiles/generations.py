@@ -224,7 +224,8 @@ def generation(name: GenerationName) -> Generation:
 @cache
 def lifetimes(kind: Kind) -> Mapping[str, Lifetime]:
     """Return when what was part of the protocol, by name, in the order of its source."""
-    table = {**COMMAND_DATES, **_profiles()[kind]} if kind == "commands" else _profiles()[kind]
+    declared: Mapping[str, Mapping[str, Any]] = COMMAND_DATES if kind == "commands" else {}
+    table = {**declared, **_profiles()[kind]}
     return {
         name: Lifetime(
             dates.get("since"), dates.get("until"), dates.get("published"), dates.get("optional"), dates.get("ours")
