@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs.test_pages import BLOCKS, TIMEOUT_S
+from tests.rpc.host.attached import wait_for_socket
 from tests.source_tree import PYTHONPATH, REPOSITORY
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
@@ -48,7 +49,9 @@ def service(folder: Path) -> Iterator[dict[str, str]]:
     }
     unit = configparser.ConfigParser()
     unit.read(REPOSITORY / "examples" / "recipes" / "pinnace-host.service")
-    host = subprocess.Popen(shlex.split(unit["Service"]["ExecStart"]), env=environment)
+    host = subprocess.Popen(shlex.split(unit["Service"]["ExecStart"]), env=environment, text=True)
+    # Otherwise the first client may start one of its own, and that of the service finds it there.
+    wait_for_socket(host, str(folder / "pinnace" / "host.sock"))
     yield environment
     agents = running_host(str(folder / ".pi" / "agent"))
     host.send_signal(signal.SIGTERM)
