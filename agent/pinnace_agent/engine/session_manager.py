@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from pinnace_agent.config.models.models import clamp_level
-from pinnace_agent.core.ports.emitter import Emitter
+from pinnace_agent.core.ports.emitter import Emitter, extension_error
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.engine.run_recorder import user_message
@@ -66,7 +66,6 @@ class SessionManager:
         self._own_problem: str | None = None
         self._plans: dict[int, SessionReplacement] = {}
         self._former: set[Session] = set()  # not current any more, not yet closed
-        self._closing: set[Session] = set()
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
         self.queue = DurableQueue(session, agent)
         self._adopt(session)
@@ -296,18 +295,12 @@ class SessionManager:
         for session in tuple(self._former):
             if session.users == 0 and _is_written(session):
                 self._former.discard(session)
-                self._closing.add(session)
-                close = self._library.begin_close(session)
-                self._jobs.start(f"close:{id(session)}", close, partial(self._closed, session))
-
-    def _closed(self, session: Session, is_cancelled: bool, _failure: BaseException | None) -> None:
-        # A task that was cancelled before its first step has closed nothing: the end of the process does.
-        if not is_cancelled:
-            self._closing.discard(session)
+                # If its task is cancelled before its first step, the end of the process closes it.
+                self._jobs.start(f"close:{id(session)}", self._library.begin_close(session), _nothing)
 
     async def close_all(self) -> None:
         """Bring everything to the disk: the process ends. Entries that can't be saved in their file go to a copy."""
-        for session in (*self._closing, *self._library.all_open()):
+        for session in self._library.all_open():
             await session.close()
             if session.file is not None and session.file.unsaved:
                 self._rescue(session)
@@ -354,9 +347,7 @@ class SessionManager:
     def _report_problem(self, session: Session, text: str) -> None:
         """Report to the client, with the record that every generation has for failures beside its commands."""
         _log.error("%s", text)
-        self._emitter.emit(
-            {"type": "extension_error", "extensionPath": str(session.path), "event": "session_save", "error": text}
-        )
+        self._emitter.emit(extension_error(str(session.path), "session_save", text))
 
 
 def _is_written(session: Session) -> bool:

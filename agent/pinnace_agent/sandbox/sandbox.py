@@ -23,7 +23,7 @@ from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.config.sandbox_settings import SandboxMode, SandboxSettings, SandboxSwitch
 from pinnace_agent.config.settings import Settings
 from pinnace_agent.core.ports.confinement import Access, Confinement, FolderRefused, HasSession
-from pinnace_agent.core.ports.emitter import Emitter
+from pinnace_agent.core.ports.emitter import Emitter, extension_error
 from pinnace_agent.files.paths import agent_dir, expand_home, home_dir
 from pinnace_agent.files.places_of_keys import keys_named_by
 from pinnace_agent.files.protected import HIDDEN, PROJECT_FOLDERS, WRITABLE, is_inside
@@ -220,10 +220,7 @@ class Sandbox:
         self._problem = problem
         if self._emitter is not None and self._agent is not None:
             # The record that every generation has for failures beside its commands.
-            place = self._agent.session.cwd
-            self._emitter.emit(
-                {"type": "extension_error", "extensionPath": place, "event": "sandbox", "error": problem}
-            )
+            self._emitter.emit(extension_error(self._agent.session.cwd, "sandbox", problem))
 
     @property
     def may_escalate(self) -> bool:

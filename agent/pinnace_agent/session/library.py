@@ -72,7 +72,7 @@ class Library:
         self.folder = folder
         self._naming_file = naming_file
         self._open: dict[Path, Session] = {}  # by the path without links: a file has one, whatever it is called
-        self._closing: dict[Path, trio.Event] = {}
+        self._closing: dict[Path, tuple[Session, trio.Event]] = {}
 
     def new(
         self, cwd: str, *, beside: Session | None = None, parent: str | None = None, session_id: str | None = None
@@ -291,7 +291,8 @@ class Library:
     def begin_close(self, session: Session) -> Callable[[], Awaitable[None]]:
         """Return what closes a session that is not used any more; from now on it is not found."""
         closed = trio.Event()
-        self._closing |= {path: closed for path, each in self._open.items() if each is session}
+        begun = {path: (session, closed) for path, each in self._open.items() if each is session}
+        self._closing |= begun
         self._forget(session)
 
         async def close() -> None:
@@ -299,14 +300,16 @@ class Library:
                 await session.close()
             finally:
                 closed.set()
-                self._closing = {path: each for path, each in self._closing.items() if each is not closed}
+                for path in begun:
+                    self._closing.pop(path, None)
 
         return close
 
     async def closed(self, path: Path) -> None:
         """Wait until a file that this process has begun to close is closed; the path is one without links."""
-        while (closing := self._closing.get(path)) is not None:
-            await closing.wait()
+        if (closing := self._closing.get(path)) is not None:
+            _, closed = closing
+            await closed.wait()
 
     def _forget(self, session: Session) -> None:
         self._open = {path: each for path, each in self._open.items() if each is not session}
@@ -324,7 +327,7 @@ class Library:
 
     def all_open(self) -> Sequence[Session]:
         """Return all sessions with a file that are not closed."""
-        return tuple(self._open.values())
+        return (*(session for session, _ in self._closing.values()), *self._open.values())
 
     def _write(
         self,
