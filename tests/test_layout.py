@@ -4,9 +4,7 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -110,27 +108,13 @@ def imports() -> dict[str, set[str]]:
     return graph
 
 
-ABOVE: Final[Mapping[str, str]] = {
-    "pinnace_engines": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart pinnace_spec",
-    "pinnace_spec": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart",
-    "pinnace_statechart": "pinnace_tui pinnace pinnace_rpc pinnace_agent",
-    "pinnace_agent": "pinnace_tui pinnace pinnace_rpc",
-    "pinnace_rpc": "pinnace_tui pinnace",
-    "pinnace": "pinnace_tui",
-    "pinnace_fuzz": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart",
-    "pinnace_campaigns": "pinnace_tui pinnace pinnace_rpc pinnace_agent pinnace_statechart",
-}
-"""What the modules of a root may not even name in annotations, which import-linter leaves out here."""
-
-
-@pytest.mark.parametrize(
-    "package", [each for each in PACKAGES if each.name != "pinnace_tui"], ids=lambda each: each.name
-)
-def test_no_annotation_names_a_root_above(package: Path) -> None:
-    above = (*ABOVE[package.name].split(), *(() if package.name == "pinnace_campaigns" else ("pinnace_campaigns",)))
-    above = (*above, *(() if package.name in ("pinnace_campaigns", "pinnace_fuzz") else ("pinnace_fuzz",)))
-    named = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(above)})[. ]", re.M)
-    assert [] == [name(each) for each in package.rglob("*.py") if named.search(each.read_text())]
+def test_core_imports_no_other_room_at_run_time() -> None:
+    """Its protocols name types of higher rooms in annotations, which the contract of the rooms leaves out for it."""
+    core = "pinnace_agent.core."
+    found = {own: arrows for own, arrows in imports().items() if own.startswith(core)}
+    assert found
+    others = {own: [each for each in arrows if each.startswith("pinnace_agent.")] for own, arrows in found.items()}
+    assert [] == [(own, each) for own, arrows in others.items() for each in arrows if not each.startswith(core)]
 
 
 def test_the_page_lists_the_rooms_of_the_agent_in_the_order_of_their_contract() -> None:
