@@ -74,9 +74,13 @@ class Screen:
 
     async def press(self, *keys: str) -> None:
         """Press keys, once the question that is open, if any, takes them."""
+        await self.takes_keys()
+        await self.pilot.press(*keys)
+
+    async def takes_keys(self) -> None:
+        """Wait until the question that is open, if any, takes keys."""
         top = self.app.screen
         await self.until(lambda: not isinstance(top, Dialog) or top.is_drawn)
-        await self.pilot.press(*keys)
 
     async def say(self, message: str, key: str = "enter") -> None:
         """Write a message and submit it."""

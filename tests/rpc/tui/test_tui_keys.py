@@ -39,8 +39,7 @@ async def asked(screen: Screen, command: str, *kinds: type[object]) -> None:
     screen.editor.put(command)
     send(screen, b"\r")
     await screen.until(lambda: isinstance(screen.app.screen, kinds) and screen.app.focused is not None)
-    top = screen.app.screen
-    await screen.until(lambda: not isinstance(top, Dialog) or top.is_drawn)
+    await screen.takes_keys()
 
 
 async def left(screen: Screen) -> None:

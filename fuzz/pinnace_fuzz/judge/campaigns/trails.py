@@ -77,7 +77,7 @@ def loosened(client: Sequence[Any]) -> list[Any]:
     return steps
 
 
-def follows(trail: Scenario, glance: Glance, *, is_sandboxed: bool = False) -> bool:
+def follows(trail: Scenario, glance: Glance, *, is_sandboxed: bool) -> bool:
     """Return whether an agent has followed the model's path."""
     records = list(_own_records(glance, is_sandboxed))
     return all(Expression(text).match(records).is_match for text in trail.expect)

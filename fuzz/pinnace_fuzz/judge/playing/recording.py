@@ -96,18 +96,18 @@ def is_of_kit(record: Mapping[str, Any]) -> bool:
     return isinstance(own, str) and own.startswith(KIT_ID)
 
 
-def is_of_sandbox(record: Mapping[str, Any]) -> bool:
-    """Return whether a record warns of the sandbox of this machine, such as that root is in it."""
-    return record.get("type") == "warning" and record.get("kind") == "sandbox"
+def is_of_sandbox(warning: Mapping[str, Any]) -> bool:
+    """Return whether a warning, as a record or in the state, is about the sandbox of this machine."""
+    return warning.get("kind") == "sandbox"
 
 
 def without_warnings_of_sandbox(response: Record) -> Record:
-    """Return a response without the warnings of its data that `is_of_sandbox` means as records."""
+    """Return a response without the warnings of its data that are about the sandbox."""
     data = as_object(response.get("data")) or {}
     warnings = as_list(data.get("warnings"))
     if warnings is None:
         return response
-    kept = [each for each in warnings if (as_object(each) or {}).get("kind") != "sandbox"]
+    kept = [each for each in warnings if not is_of_sandbox(as_object(each) or {})]
     others = {name: value for name, value in data.items() if name != "warnings"}
     return {**response, "data": {**others, **({"warnings": kept} if kept else {})}}
 
@@ -146,7 +146,11 @@ def seen(
             found.append(Seen({"type": MARK, "name": name}, at))
         if step is not None and step.direction == "out":
             record = step.record if step.record is not None else {"type": "no record", "line": step.line}
-            if is_of_kit(record) or (is_sandboxed and is_of_sandbox(record)) or (has_unsaid and not is_said(record)):
+            if (
+                is_of_kit(record)
+                or (is_sandboxed and record.get("type") == "warning" and is_of_sandbox(record))
+                or (has_unsaid and not is_said(record))
+            ):
                 continue
             found.append(Seen(only_said(record) if has_unsaid else record, step.number))
     return found
