@@ -66,7 +66,6 @@ EXCEPTIONS = {
     "rpc/pinnace_rpc/host/summary.py": "Of /proc, about processes of agents.",
     "rpc/pinnace_rpc/host/agent.py": "In the agent's own folder, which is the user's alone; never a link.",
     "rpc/pinnace_rpc/host/journal.py": "In the agent's own folder, which is the user's alone; never a link.",
-    "rpc/pinnace_rpc/client/generate.py": "Sources of this program, for its developers.",
     "rpc/pinnace_rpc/batch/": "Files that the user names on the command line, and those of the folder of results.",
 }
 """By file, or by folder (with a slash at its end)."""

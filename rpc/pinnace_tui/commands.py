@@ -316,7 +316,7 @@ class Commands:
             if choice.action == "label":
                 wanted = await terminal.ask(InputDialog("Label, or nothing to remove it", value=label))
                 if wanted is not None:
-                    await terminal.client.set_label(identity, wanted or None)
+                    await terminal.client.set_label(identity, label=wanted or None)
                 continue
             if choice.action == "fork":
                 await self._fork(identity)

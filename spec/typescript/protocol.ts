@@ -551,7 +551,7 @@ export interface HelloCommand {
    * This program's alone.
    */
   delegate?: ("read_text_file" | "write_text_file")[] | null;
-  /** Present if the command has named some. */
+  /** The additional folders from now on, as absolute paths; replace those of `--add-dir`. */
   directories?: string[] | null;
 }
 

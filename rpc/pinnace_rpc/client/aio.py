@@ -17,6 +17,7 @@ from typing import Self, TypeVar, Unpack, cast
 import trio
 
 from pinnace_rpc.client.client import EXIT_TIMEOUT_S, Client, checked_command
+from pinnace_rpc.client.commands import Commands
 from pinnace_rpc.client.connection.attachment import Attachment, AttachOptions
 from pinnace_rpc.client.connection.feed import Feed, next_piece
 from pinnace_rpc.client.connection.lifetime import DRAIN_S
@@ -26,7 +27,6 @@ from pinnace_rpc.client.failures import ClientClosed, ProtocolError
 from pinnace_rpc.client.records.events import Event
 from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import TextStream
-from pinnace_rpc.client.session_commands import Commands
 from pinnace_spec.records.messages import ImageContent
 
 Result = TypeVar("Result")

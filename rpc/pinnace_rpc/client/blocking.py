@@ -14,7 +14,7 @@ from typing import Self, Unpack
 
 import trio
 
-from pinnace_rpc.client.blocking_session_commands import BlockingCommands
+from pinnace_rpc.client.blocking_commands import BlockingCommands
 from pinnace_rpc.client.client import EXIT_TIMEOUT_S, Client
 from pinnace_rpc.client.connection.attachment import Attachment, AttachOptions
 from pinnace_rpc.client.connection.feed import Feed, next_piece

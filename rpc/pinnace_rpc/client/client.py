@@ -12,13 +12,13 @@ from typing import Self, Unpack
 
 import trio
 
+from pinnace_rpc.client.commands import Commands
 from pinnace_rpc.client.connection.attachment import AttachedLifetime, Attachment, AttachOptions
 from pinnace_rpc.client.connection.lifetime import Lifetime
 from pinnace_rpc.client.dialogs import Dialogs
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
 from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import FollowedRun, TextStream, checked
-from pinnace_rpc.client.session_commands import Commands
 from pinnace_rpc.client.subscriptions import Events
 from pinnace_spec.records.messages import ImageContent
 

@@ -19,7 +19,7 @@ from pinnace_rpc.client.records.progress import Progress, Run, text_delta_of
 from pinnace_spec.records.messages import ImageContent
 
 if TYPE_CHECKING:
-    from pinnace_rpc.client.session_commands import Commands
+    from pinnace_rpc.client.commands import Commands
 
 # An agent answers an abort when it has ended its tools and closed its model's connection.
 ABORT_S: Final = 3.0

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from pinnace_spec import data
+from pinnace_spec.generate.client.methods import blocking_client_methods, client_methods
+from pinnace_spec.generate.client.records import event_types, reply_types, ui_request_types
 from pinnace_spec.generate.command_table import command_dates, command_table
 from pinnace_spec.generate.drawing import matrix, mermaid_file, with_drawing
 from pinnace_spec.generate.meta import meta
@@ -56,12 +58,18 @@ PAGE: Final = "../docs/specification.md"
 RPC_REFERENCE: Final = "../docs/rpc-reference.md"
 """A page of the documentation that is generated as a whole."""
 
+CLIENT: Final = "../rpc/pinnace_rpc/client"
 
 MODULES: Final[Mapping[str, Publisher]] = {
     "pinnace_spec/records/command_table.py": command_table,
     "pinnace_spec/profiles/command_dates.py": command_dates,
+    f"{CLIENT}/commands.py": client_methods,
+    f"{CLIENT}/blocking_commands.py": blocking_client_methods,
+    f"{CLIENT}/records/events.py": event_types,
+    f"{CLIENT}/records/replies.py": reply_types,
+    f"{CLIENT}/records/ui_requests.py": ui_request_types,
 }
-"""Modules of this package."""
+"""Modules of this package, and of the Python client."""
 
 
 def published(spec: Spec) -> dict[str, str]:

@@ -250,6 +250,7 @@ class ClearQueue(CommandModel):
     answer = "QueuedTexts"
     type: Literal["clear_queue"]
     by: Annotated[StrictStr, Field(min_length=1, max_length=MAX_MESSAGE_ID_CHARS)] | None = None
+    """A name for this command: repeated with the same one, it returns the same messages again."""
 
 
 class Abort(CommandModel):
@@ -283,6 +284,7 @@ class Bash(CommandModel):
     answer = "ShellResult"
     type: Literal["bash"]
     command: StrictStr
+    """The shell command to run."""
     excludeFromContext: StrictBool = False
 
 
@@ -407,6 +409,7 @@ class GetQueue(CommandModel):
     answer = "Queue"
     type: Literal["get_queue"]
     returned: StrictBool = False
+    """Whether to list the messages that were returned to clients, too."""
 
 
 class GetAvailableModels(CommandModel):
@@ -468,6 +471,7 @@ class Fork(CommandModel):
     seed_answer = "SeedForked"
     type: Literal["fork"]
     entryId: StrictStr
+    """The user's message before which the new session ends."""
 
 
 class Clone(CommandModel):
@@ -491,6 +495,7 @@ class SetSessionName(CommandModel):
     errors = (*_SAVED, E.SHUTTING_DOWN)
     type: Literal["set_session_name"]
     name: StrictStr
+    """The new name."""
 
 
 class NavigateTree(CommandModel):
@@ -507,8 +512,11 @@ class NavigateTree(CommandModel):
     answer = "Navigation"
     type: Literal["navigate_tree"]
     entryId: StrictStr | None
+    """The entry to continue from; null: before the first entry."""
     summarize: StrictBool = False
+    """Whether the model summarises the abandoned branch."""
     instructions: StrictStr | None = None
+    """Additional instructions for the summary."""
 
 
 class SetLabel(CommandModel):
@@ -521,7 +529,9 @@ class SetLabel(CommandModel):
     sample = {"entryId": "00000000", "label": "a label"}
     type: Literal["set_label"]
     entryId: StrictStr
+    """The entry to label."""
     label: StrictStr | None = None
+    """The label; null, absent or empty removes it."""
 
 
 class ListSessions(CommandModel):
@@ -535,9 +545,13 @@ class ListSessions(CommandModel):
     answer = "Sessions"
     type: Literal["list_sessions"]
     cwd: StrictStr | None = None
+    """The absolute working folder whose sessions are listed; the session's own by default."""
     all: StrictBool = False
+    """Whether to list the sessions of all working folders."""
     cursor: StrictStr | None = None
+    """The `nextCursor` of the previous page; absent for the first one."""
     limit: Annotated[StrictInt, Field(ge=1, le=MAX_SESSIONS_LISTED)] | None = None
+    """How many sessions to return at most; 50 by default."""
 
 
 class Compact(CommandModel):
@@ -671,6 +685,7 @@ class SetActiveTools(CommandModel):
     sample = {"names": ["read"]}
     type: Literal["set_active_tools"]
     names: list[StrictStr]
+    """The names of the tools; the others become inactive."""
 
 
 class SetToolApproval(CommandModel):
@@ -682,6 +697,8 @@ class SetToolApproval(CommandModel):
     errors = _WAITS
     type: Literal["set_tool_approval"]
     mode: ApprovalMode
+    """`never`: every call runs; `ask`: the user decides about each call that may change something; `read-only`: only
+    tools that change nothing run."""
 
 
 class Reload(CommandModel):
@@ -707,7 +724,9 @@ class Hello(CommandModel):
     type: Literal["hello"]
     protocol: ClientProfile | None = None
     delegate: list[FileMethod] | None = None
+    """The file methods that the client offers from now on; replaces its previous offer."""
     directories: list[StrictStr] | None = None
+    """The additional folders from now on, as absolute paths; replace those of `--add-dir`."""
 
 
 class ExtensionUiResponse(CommandModel):
@@ -733,9 +752,13 @@ class ClientResponse(CommandModel):
     sample = {"id": "unknown", "success": True}
     type: Literal["client_response"]
     success: object = None
+    """True: the operation was done. Anything else refuses the request."""
     content: object = None
+    """The complete content of the file as the client has it."""
     error: object = None
+    """Why the request is refused; the model reads it."""
     errorCode: object = None
+    """`unsupported`: the client can't do this at all."""
 
 
 class QueueMessage(_Text):

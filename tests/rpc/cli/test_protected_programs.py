@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[3]
 CLOSING = {"protect", "protect_process", "run", "run_agent"}
 DEVELOPERS = {
     "rpc/pinnace_rpc/cli/shown/man.py": "writes a page of this repository",
-    "rpc/pinnace_rpc/client/generate.py": "writes modules of this repository",
     "rpc/pinnace_rpc/__main__.py": "calls the entry of the command line",
 }
 AT_EXIT = """import atexit, ctypes, sys

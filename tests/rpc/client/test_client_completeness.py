@@ -14,14 +14,13 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import get_type_hints, is_typeddict
 
-import pinnace_rpc.client.session_commands as module_of_commands
-from pinnace_rpc.client import Events, TextStream, dialogs, generate
+from pinnace_rpc.client import Events, TextStream, dialogs
 from pinnace_rpc.client.aio import AsyncioClient, AsyncioEvents, AsyncioTextStream
 from pinnace_rpc.client.blocking import BlockingClient
-from pinnace_rpc.client.blocking_session_commands import BlockingCommands
+from pinnace_rpc.client.blocking_commands import BlockingCommands
 from pinnace_rpc.client.client import Client
+from pinnace_rpc.client.commands import Commands
 from pinnace_rpc.client.records import events, ui_requests
-from pinnace_rpc.client.session_commands import Commands
 from pinnace_spec.profiles.profiles import PROFILES
 from pinnace_spec.records.commands import MODELS
 from pinnace_spec.records.events import EVENTS
@@ -168,7 +167,7 @@ def test_every_command_but_those_of_the_oldest_generation_has_a_method() -> None
 
 
 def test_no_method_is_a_command_that_the_specification_does_not_have() -> None:
-    public = {name for name in vars(Commands) | vars(Commands.__mro__[1]) if not name.startswith("_")}
+    public = {name for name in vars(Commands) if not name.startswith("_")}
 
     assert public - {"request"} == set(COMMANDS)
 
@@ -261,14 +260,6 @@ def test_every_dialog_can_be_answered() -> None:
     assert len(alternatives(ui_requests.UiRequest)) == len(methods) - 1
 
 
-def test_the_blocking_methods_are_generated_from_the_async_ones() -> None:
-    assert {} == {
-        path.name: "stale"
-        for path, content in generate.outputs().items()
-        if path.read_text(encoding="utf-8") != content
-    }
-
-
 def signatures(of: type) -> dict[str, str]:
     methods = inspect.getmembers(of, inspect.isfunction)
     return {name: str(inspect.signature(each)) for name, each in methods if not name.startswith("_")}
@@ -296,4 +287,3 @@ def test_the_blocking_client_has_everything_that_the_async_one_has() -> None:
     assert {"events", "stream_text"} == differing
     assert asynchronous.keys() == blocking.keys()
     assert issubclass(BlockingClient, BlockingCommands)
-    assert module_of_commands.__doc__

@@ -20,7 +20,7 @@ from pinnace_spec.generate.schema.json_schema import (
     target,
     walk,
 )
-from pinnace_spec.generate.schema.model_texts import field_texts
+from pinnace_spec.generate.schema.model_texts import command_texts, record_texts
 from pinnace_spec.records.messages import APPROVAL_MODES, QUEUE_MODES, STOP_REASONS, THINKING_LEVELS
 from pinnace_spec.records.parsing import MAX_ID_CHARS
 
@@ -58,7 +58,7 @@ def output_definitions(
     wanted |= {("data", command): model for command, model in answers.items() if model is not None}
     wanted["failure", ""] = failure
     schemas, raw = _json_schemas(wanted)
-    definitions = {name: _tidied(name, schema, _output_field) for name, schema in raw.items()}
+    definitions = {name: _tidied(name, schema, _output_field, record_texts()) for name, schema in raw.items()}
     result: dict[str, Schema] = {}
     for kind in records:
         _add_record(result, definitions, kind, schemas["record", kind])
@@ -75,7 +75,7 @@ def output_definitions(
 def input_definitions(models: Mapping[str, object]) -> dict[str, Schema]:
     """Return a definition for every command and for the types in them. Unknown fields are allowed everywhere."""
     schemas, raw = _json_schemas({("command", name): model for name, model in models.items()})
-    definitions = {name: _tidied(name, schema, _input_field) for name, schema in raw.items()}
+    definitions = {name: _tidied(name, schema, _input_field, command_texts()) for name, schema in raw.items()}
     result: dict[str, Schema] = {}
     for name in models:
         command = {**definitions[str(target(schemas["command", name]))]}
@@ -157,7 +157,7 @@ def _without(table: Mapping[str, Any], key: str) -> Schema:
     return {name: value for name, value in table.items() if name != key}
 
 
-def _tidied(name: str, schema: Schema, field: Any) -> Schema:
+def _tidied(name: str, schema: Schema, field: Any, texts: Mapping[str, Mapping[str, str]]) -> Schema:
     """Drop what only repeats names; take the docstrings of fields; say what absence and null mean."""
     tidy: Schema = rewritten(
         schema, lambda each: _without(each, "title") if isinstance(each.get("title"), str) else each
@@ -168,7 +168,7 @@ def _tidied(name: str, schema: Schema, field: Any) -> Schema:
     required = set(tidy.get("required", ()))
     for key, value in properties.items():
         changed = field(value, is_required=key in required)
-        text = field_texts().get(name, {}).get(key)
+        text = texts.get(name, {}).get(key)
         properties[key] = {**changed, "description": text} if text else changed
     return tidy | CONSTRAINTS.get(name.removeprefix("Seed"), {})
 

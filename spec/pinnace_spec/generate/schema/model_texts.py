@@ -2,8 +2,9 @@
 
 import ast
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from types import ModuleType
 from typing import Final
 
 from pinnace_spec.records import (
@@ -18,8 +19,8 @@ from pinnace_spec.records import (
     updates,
 )
 
-_MODULES: Final = (
-    commands,
+_OF_COMMANDS: Final = (messages, commands)
+_OF_RECORDS: Final = (
     compactions,
     events,
     messages,
@@ -32,10 +33,20 @@ _MODULES: Final = (
 
 
 @cache
-def field_texts() -> Mapping[str, Mapping[str, str]]:
-    """Read what stands under the fields of the models: class -> field -> text, inherited ones included."""
+def command_texts() -> Mapping[str, Mapping[str, str]]:
+    """Read what stands under the fields of commands: class -> field -> text, inherited ones included."""
+    return _texts(_OF_COMMANDS)
+
+
+@cache
+def record_texts() -> Mapping[str, Mapping[str, str]]:
+    """Read the same of what an agent writes; some of these classes are named as a command is."""
+    return _texts(_OF_RECORDS)
+
+
+def _texts(modules: Iterable[ModuleType]) -> Mapping[str, Mapping[str, str]]:
     texts: dict[str, dict[str, str]] = {}
-    for module in _MODULES:
+    for module in modules:
         for node in ast.parse(inspect.getsource(module)).body:
             if isinstance(node, ast.ClassDef):
                 inherited = [texts.get(base.id, {}) for base in node.bases if isinstance(base, ast.Name)]
