@@ -414,9 +414,9 @@ def set_flag(context: StepContext) -> None:
 def answer(context: StepContext) -> None:
     """Answer a read."""
     state, run = context.state, context.configuration["run"]
-    is_whole = context.command.name == "get_queue"
     # What extensions say themselves is not the user's.
-    queued = state.steering.count() + state.follow_up.count()
+    waiting = (state.steering.items(), state.follow_up.items())
+    queued = len(waiting[0] + waiting[1])
     view = View(
         # A text that extensions still read has its place.
         queued + (state.reading is not None),
@@ -427,6 +427,6 @@ def answer(context: StepContext) -> None:
         state.follow_up.mode,
         state.auto_compaction,
         state.queue_paused and queued > 0,
-        (state.steering.items(), state.follow_up.items()) if is_whole else ((), ()),
+        waiting,
     )
     context.emit(Answer(context.command.ref, view))

@@ -76,7 +76,7 @@ class View(NamedTuple):
     is_queue_paused: bool
     """Whether texts of the user are queued and wait for the next accepted message."""
     queued: tuple[tuple[Item, ...], tuple[Item, ...]] = ((), ())
-    """Of `get_queue`: the user's texts in the steering queue, and those in the queue of follow-ups."""
+    """The user's texts in the steering queue, and those in the queue of follow-ups."""
 
 
 class Answer(NamedTuple):

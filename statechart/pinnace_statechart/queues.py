@@ -67,7 +67,7 @@ class MessageQueue:
 
     def items(self) -> tuple[Item, ...]:
         """Return the items of the user, oldest first."""
-        return tuple(item for item in self._items if item.custom is None)
+        return tuple(item for item in self._items if item.custom is None) if self._items else ()
 
     def texts(self) -> tuple[str, ...]:
         """Return the texts of the user, oldest first."""

@@ -33,9 +33,9 @@ from pinnace_agent.shell.child_processes import commands_at_once
 from pinnace_rpc.cli.release import program_version
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import Disposition, make_projection
-from pinnace_rpc.server.queries import QUERIES, get_entries, get_queue, get_state
+from pinnace_rpc.server.queries import QUERIES, Read
 from pinnace_rpc.server.settings_commands import SETTINGS
-from pinnace_rpc.server.slow_reads import SlowReads, export, list_sessions
+from pinnace_rpc.server.slow_reads import SLOW_READS, SlowReads
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES, ClientProfile
 from pinnace_spec.records.command_table import ALIASES, CLIENT_ANSWERS, TEXT_COMMANDS
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
@@ -164,25 +164,14 @@ class OpenCommands:
         """Answer a read."""
         ref = effect.ref
         pending = self._pending[ref]
-        if pending.name == "get_state":
-            self._answer(ref, lambda: get_state(agent, effect.view))
-        elif pending.name == "hello":
-            hello = cast("cmd.Hello", pending.command)  # the model of this name
-            self._answer(ref, lambda: self._hello(ref, hello, agent))
-        elif pending.name == "get_entries":
-            reading = cast("cmd.GetEntries", pending.command)  # likewise
-            self._answer(ref, lambda: get_entries(agent, reading))
-        elif pending.name == "get_queue":
-            queued = cast("cmd.GetQueue", pending.command)  # likewise
-            self._answer(ref, lambda: get_queue(agent, effect.view, queued))
-        elif pending.name == "export_html":
-            exporting = cast("cmd.ExportHtml", pending.command)  # likewise
-            self._read_slowly(ref, agent, lambda: export(agent, exporting))
-        elif pending.name == "list_sessions":
-            listing = cast("cmd.ListSessions", pending.command)  # likewise
-            self._read_slowly(ref, agent, lambda: list_sessions(agent, listing))
+        read = Read(agent, effect.view, pending.command)
+        if pending.name in QUERIES:
+            self._answer(ref, partial(QUERIES[pending.name], read))
+        elif pending.name in SLOW_READS:
+            self._read_slowly(ref, agent, partial(SLOW_READS[pending.name], read))
         else:
-            self._answer(ref, lambda: QUERIES[pending.name](agent))
+            hello = cast("cmd.Hello", pending.command)  # the only one that is left
+            self._answer(ref, lambda: self._hello(ref, hello, agent))
 
     def _read_slowly(
         self, ref: int, agent: "AgentReads", begin: Callable[[], Callable[[], Mapping[str, object]]]

@@ -1,12 +1,12 @@
 """Reads: snapshots of the state as it is, without any effect.
 
-One function a command. Each sees every command that was admitted before it (R-ORD-02). Must not change anything and
-must not await.
+One function a command, with its name. Each sees every command that was admitted before it (R-ORD-02). Must not change
+anything and must not await; reads that take longer are in `slow_reads`.
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pinnace_agent.config.models.models import supported_levels
@@ -27,16 +27,28 @@ if TYPE_CHECKING:  # for annotations alone
 
 Data = Mapping[str, object]
 
+
+class Read(NamedTuple):
+    """What a read can see."""
+
+    agent: "AgentReads"
+    view: View
+    """The statechart, at the read's own turn."""
+    command: Any
+    """Of the class of its name."""
+
+
 _LOCATIONS: Final[Mapping[str, str]] = {"user": "user", "project": "project", "temporary": "path"}
 """The location of templates and skills as the oldest generation names it."""
 
 
-def get_state(agent: "AgentReads", view: View) -> Data:
+def get_state(read: Read) -> Data:
     """The state of the agent: its work, its settings and its queues."""
-    session = agent.session
+    agent, view = read.agent, read.view
+    session, profile, extensions = agent.session, agent.profile, agent.extensions
     # DEVIATION D-11: with additive fields of this agent and those of the oldest generation.
     data: dict[str, object] = {
-        "model": None if session.model is None else shown_model(session.model),
+        "model": None if (model := session.model) is None else shown_model(model),
         "thinkingLevel": session.thinking_level,
         "isStreaming": view.is_streaming,
         "isCompacting": view.is_compacting,
@@ -53,37 +65,37 @@ def get_state(agent: "AgentReads", view: View) -> Data:
         "queuePaused": view.is_queue_paused,
         "pid": os.getpid(),
         "cwd": session.cwd,
-        "projectTrusted": agent.profile.resources.is_trusted(session.cwd),
+        "projectTrusted": profile.resources.is_trusted(session.cwd),
         "toolApproval": agent.approval_mode,
     }
-    if agent.profile.sandbox is not None:
-        data["sandbox"] = agent.profile.sandbox.record()
-    instance = None if agent.extensions is None else agent.extensions.instance
+    if profile.sandbox is not None:
+        data["sandbox"] = profile.sandbox.record()
+    instance = None if extensions is None else extensions.instance
     if instance is not None and (at_work := instance.at_work()):
         data["extensionsAtWork"] = at_work
-    if agent.extensions is not None and (servers := agent.extensions.mcp_servers):
+    if extensions is not None and (servers := extensions.mcp_servers):
         data["mcpServers"] = servers
-    if agent.profile.warnings.current:
-        data["warnings"] = agent.profile.warnings.records()
-    if agent.extensions is not None and (left_out := agent.extensions.left_out):
+    if profile.warnings.current:
+        data["warnings"] = profile.warnings.records()
+    if extensions is not None and (left_out := extensions.left_out):
         data["extensionsLeftOut"] = left_out
     if (interruption := session.interruption) is not None:
         data["interrupted"] = interruption
     if (path := session.path) is not None:
         data["sessionFile"] = path
-    if session.name is not None:
-        data["sessionName"] = session.name
+    if (name := session.name) is not None:
+        data["sessionName"] = name
     return data
 
 
-def get_messages(agent: "AgentReads") -> Data:
+def get_messages(read: Read) -> Data:
     """All messages of the context; one that is being streamed is not among them."""
-    return {"messages": agent.session.encoded_messages()}
+    return {"messages": read.agent.session.encoded_messages()}
 
 
-def get_last_assistant_text(agent: "AgentReads") -> Data:
+def get_last_assistant_text(read: Read) -> Data:
     """The text of the newest answer; one that was aborted while it was empty is skipped."""
-    for message in agent.session.newest_first():
+    for message in read.agent.session.newest_first():
         if message["role"] == "assistant" and (message["content"] or message["stopReason"] != "aborted"):
             return {"text": _text(message).strip() or None}
     # DEVIATION D-10: null, as published.
@@ -94,14 +106,14 @@ def _text(message: AssistantMessage) -> str:
     return "".join(block["text"] for block in message["content"] if block["type"] == "text")
 
 
-def get_available_models(agent: "AgentReads") -> Data:
+def get_available_models(read: Read) -> Data:
     """Every model that has credentials."""
-    return {"models": shown_models(agent.profile.registry.available())}
+    return {"models": shown_models(read.agent.profile.registry.available())}
 
 
-def get_available_thinking_levels(agent: "AgentReads") -> Data:
+def get_available_thinking_levels(read: Read) -> Data:
     """The levels of the current model."""
-    model = agent.session.model
+    model = read.agent.session.model
     return {"levels": supported_levels(model) if model is not None else ["off"]}
 
 
@@ -127,44 +139,47 @@ def session_status(session: Session) -> Data:
     return status
 
 
-def get_entries(agent: "AgentReads", command: "cmd.GetEntries") -> Data:
+def get_entries(read: Read) -> Data:
     """All entries of the file in its order, on whichever branch; or those after one of them."""
-    tree = agent.session.tree
+    command: cmd.GetEntries = read.command
+    tree = read.agent.session.tree
     first = 0
     if command.since_entry is not None:
         place = tree.find(command.since_entry)
         if place is None:
             raise errors.ClientError(errors.entry_not_found(command.since_entry), errors.ErrorCode.ENTRY_NOT_FOUND)
         first = place + 1
-    return {"entries": tree.entries[first:], "leafId": agent.session.tree.leaf_id}
+    return {"entries": tree.entries[first:], "leafId": tree.leaf_id}
 
 
-def get_tree(agent: "AgentReads") -> Data:
+def get_tree(read: Read) -> Data:
     """All entries as a tree, and the session's leaf in it."""
-    return {"tree": encode_nodes(agent.session.tree.nodes()), "leafId": agent.session.tree.leaf_id}
+    return {"tree": encode_nodes(read.agent.session.tree.nodes()), "leafId": read.agent.session.tree.leaf_id}
 
 
-def get_fork_messages(agent: "AgentReads") -> Data:
+def get_fork_messages(read: Read) -> Data:
     """The user's messages with a text, on all branches."""
     from pinnace_agent.session.branch_copy import fork_messages  # not at start
 
-    return {"messages": [{"entryId": entry_id, "text": text} for entry_id, text in fork_messages(agent.session.tree)]}
+    return {
+        "messages": [{"entryId": entry_id, "text": text} for entry_id, text in fork_messages(read.agent.session.tree)]
+    }
 
 
-def get_branch_messages(agent: "AgentReads") -> Data:
+def get_branch_messages(read: Read) -> Data:
     """The same for the oldest generation, which counts entries."""
     from pinnace_agent.session.branch_copy import fork_messages  # not at start
 
-    tree = agent.session.tree
+    tree = read.agent.session.tree
     return {"messages": [{"entryIndex": tree.find(entry_id), "text": text} for entry_id, text in fork_messages(tree)]}
 
 
-def get_session_stats(agent: "AgentReads") -> Data:
+def get_session_stats(read: Read) -> Data:
     """Counts, tokens and cost of the messages of the context, and of the whole session; how full the context is."""
     from pinnace_agent.compaction.threshold import context_usage  # not at start: it loads all modules of compaction
     from pinnace_agent.session.totals import message_counts
 
-    session = agent.session
+    session = read.agent.session
     data: dict[str, object] = {
         "sessionId": session.id,
         **session.meter.counts(),
@@ -177,9 +192,9 @@ def get_session_stats(agent: "AgentReads") -> Data:
     return data
 
 
-def get_commands(agent: "AgentReads") -> Data:
+def get_commands(read: Read) -> Data:
     """Commands of extensions, then templates, then skills, each in the order of their precedence."""
-    resources = agent.profile.resources.of(agent.session.cwd)
+    resources = read.agent.profile.resources.of(read.agent.session.cwd)
     templates = [
         {
             **_command(each.name, each.description, "prompt", each.path, each.origin),
@@ -192,7 +207,7 @@ def get_commands(agent: "AgentReads") -> Data:
         _command(f"skill:{each.name}", each.description, "skill", each.path, each.origin)
         for each in resources.skills.values()
     ]
-    return {"commands": [*_extension_commands(agent), *templates, *skills]}
+    return {"commands": [*_extension_commands(read.agent), *templates, *skills]}
 
 
 def _extension_commands(agent: "AgentReads") -> list[Mapping[str, object]]:
@@ -219,9 +234,9 @@ def _command(name: str, description: str, source: str, path: str, origin: Origin
     }
 
 
-def get_tools(agent: "AgentReads") -> Data:
+def get_tools(read: Read) -> Data:
     """Every tool, in the order in which a model receives them."""
-    toolbox, extensions = agent.toolbox, agent.extensions
+    toolbox, extensions = read.agent.toolbox, read.agent.extensions
     return {
         "tools": [
             {
@@ -236,17 +251,18 @@ def get_tools(agent: "AgentReads") -> Data:
     }
 
 
-def get_queue(agent: "AgentReads", view: View, command: "cmd.GetQueue") -> Data:
+def get_queue(read: Read) -> Data:
     """The queued messages in the order of their delivery, and on request those that were returned."""
-    kinds = zip(("steer", "followUp"), view.queued, strict=True)
+    command: cmd.GetQueue = read.command
+    kinds = zip(("steer", "followUp"), read.view.queued, strict=True)
     messages = [
         {"messageId": item.message_id, "kind": kind, "text": item.text, "imageCount": _image_count(item.blocks)}
         for kind, items in kinds
         for item in items
     ]
-    data: dict[str, object] = {"messages": messages, "paused": view.is_queue_paused}
+    data: dict[str, object] = {"messages": messages, "paused": read.view.is_queue_paused}
     if command.returned:
-        data["returned"] = [_returned(each) for each in agent.sessions.queue.returned()]
+        data["returned"] = [_returned(each) for each in read.agent.sessions.queue.returned()]
     return data
 
 
@@ -287,9 +303,10 @@ def shown_models(models: Iterable[Model]) -> list[Model]:
     return [shown_model(model) for model in models]
 
 
-QUERIES: Final[Mapping[str, "Callable[[AgentReads], Data]"]] = {
+QUERIES: Final[Mapping[str, Callable[[Read], Data]]] = {
     query.__name__: query
     for query in (
+        get_state,
         get_messages,
         get_last_assistant_text,
         get_available_models,
@@ -297,8 +314,10 @@ QUERIES: Final[Mapping[str, "Callable[[AgentReads], Data]"]] = {
         get_session_stats,
         get_fork_messages,
         get_branch_messages,
+        get_entries,
         get_tree,
         get_commands,
         get_tools,
+        get_queue,
     )
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pinnace_rpc.server.queries import Data, Read
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # for annotations alone
@@ -30,7 +31,6 @@ GRACE_S: Final = 0.5
 # Sessions of a page whose client names no limit.
 _SESSIONS_LISTED: Final = 50
 
-Data = Mapping[str, object]
 Ended = Callable[[Data | errors.ProtocolError], None]
 
 
@@ -101,13 +101,14 @@ class SlowReads:
                 outcome.append(error)
 
 
-def export(agent: "AgentReads", command: "cmd.ExportHtml") -> Callable[[], Data]:
+def export_html(read: Read) -> Callable[[], Data]:
     """Return the export of the current session as it is now.
 
     Raises:
         ClientError: There is nothing to export.
     """
-    return partial(_export, live_source(agent), command.outputPath)
+    command: cmd.ExportHtml = read.command
+    return partial(_export, live_source(read.agent), command.outputPath)
 
 
 def _export(source: "Source", wanted: str | None) -> Data:
@@ -117,19 +118,20 @@ def _export(source: "Source", wanted: str | None) -> Data:
     return {"path": export_page(source, wanted, cwd=str(Path.cwd()), env=os.environ, check=check)}
 
 
-def list_sessions(agent: "AgentReads", command: "cmd.ListSessions") -> Callable[[], Data]:
+def list_sessions(read: Read) -> Callable[[], Data]:
     """Return the reading of a page of sessions.
 
     Raises:
         ClientError: No sessions are kept, or fields contradict each other.
     """
-    folder = agent.sessions.folder
+    command: cmd.ListSessions = read.command
+    folder = read.agent.sessions.folder
     if folder is None:
         raise errors.ClientError(errors.SESSIONS_NOT_KEPT, errors.ErrorCode.SESSION_UNAVAILABLE)
     if command.cwd is not None and (command.all or not os.path.isabs(command.cwd)):
         problem = errors.NOT_WITH_ALL if command.all else errors.NOT_ABSOLUTE
         raise errors.ClientError(errors.invalid_field("list_sessions", "cwd", problem))
-    cwd = None if command.all else command.cwd or agent.session.cwd
+    cwd = None if command.all else command.cwd or read.agent.session.cwd
     return partial(_list_sessions, folder, cwd, command.cursor, command.limit or _SESSIONS_LISTED)
 
 
@@ -167,3 +169,10 @@ def live_source(agent: "AgentReads") -> "Source":
         session.report.damaged_lines,
         LiveAgent(profile.system_prompt(session.cwd), profile.tool_specs()),
     )
+
+
+SLOW_READS: Final[Mapping[str, Callable[[Read], Callable[[], Data]]]] = {
+    "export_html": export_html,
+    "list_sessions": list_sessions,
+}
+"""What each looks at in its own turn, and returns the work of a thread."""

@@ -1,10 +1,12 @@
 """Writes what is published of the specification, or checks that it is fresh.
 
 `python -m pinnace_spec.generate` writes; with `--check` it only compares and exits 1 on a difference, naming each file;
-names after it (`chart.mmd`, `schema/`) limit both to some. Works in a checkout. What it writes is never edited by hand;
+names after it (`chart.mmd`, `schema/`) limit both to some. Works in a checkout, and until everything is fresh: some
+files are made of tables that are generated themselves. What it writes is never edited by hand;
 each file says so. A new one is one line in `FILES` or `FOLDERS`, and a function in `publish/`.
 """
 
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,6 +125,9 @@ def main(arguments: list[str]) -> int:
             sys.stderr.write(f"wrote {name}\n")
     for name in strange:
         sys.stderr.write(f"left over: {name}; nothing generates it, remove it\n")
+    if not is_check and any(name in MODULES for name in stale):
+        # Other files are made of what these modules say, which are loaded as they were.
+        return subprocess.run([sys.executable, "-m", "pinnace_spec.generate", *wanted], check=False).returncode
     return 1 if strange or (is_check and stale) else 0
 
 

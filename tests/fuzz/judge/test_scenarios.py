@@ -13,8 +13,9 @@ from pinnace_fuzz.judge.playing.surroundings import file_faults
 from pinnace_fuzz.judge.scenarios.fields import FieldError
 from pinnace_fuzz.judge.scenarios.files import ScenarioError, load, read_file
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
-from pinnace_fuzz.judge.scenarios.scenario import FileCheck
+from pinnace_fuzz.judge.scenarios.scenario import Answered, Cell, FileCheck, Send
 from pinnace_spec import data
+from pinnace_spec.records.command_table import OWN_COMMANDS, READS
 
 SCHEMA = json.loads(data.text("scenarios/schema.json"))
 OK: dict[str, Any] = {"id": "AB/c", "title": "T.", "rules": ["R-ID-01"], "client": [{"quiet": True}]}
@@ -43,6 +44,38 @@ def test_every_cell_is_one_of_the_chart() -> None:
     cells = {cell for scenario in load() for cell in scenario.cells}
 
     assert set() == {cell for cell in cells if cell.state not in states or cell.command not in commands}
+
+
+def test_a_set_of_commands_stands_for_each_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    client = [
+        {"send": [{"commands": "own reads"}, {"id": "x", "type": "abort"}]},
+        {"answered": [{"commands": "own reads"}]},
+    ]
+    expect = [{"commands": "own reads"}, {"commands": "own reads", "behind": "x"}]
+    cell = [{"state": "idle", "commands": "own reads"}]
+    file.write_text(json.dumps({**OK, "client": client, "expect": expect, "cell": cell}), encoding="utf-8")
+    own = [name for name in READS if name in OWN_COMMANDS]
+
+    [found] = read_file(file, {})
+
+    sent, answered = found.client
+    assert isinstance(sent, Send)
+    assert [*own, "abort"] == [record["type"] for record in sent.records]
+    assert {"id": "get_queue", "type": "get_queue", "returned": True} in sent.records
+    assert Answered(tuple(own)) == answered
+    assert (*(f"resp({name},ok)" for name in own), *(f"resp(x,ok) ... resp({name},ok)" for name in own)) == found.expect
+    assert [Cell("idle", name) for name in own] == list(found.cells)
+
+
+def test_a_set_of_commands_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(json.dumps({**OK, "client": [{"send": [{"commands": "writes"}]}]}), encoding="utf-8")
+
+    with pytest.raises(
+        ScenarioError, match=r"a\.yaml:1: client\.0\.send\.commands: 'writes' is none of reads, own reads"
+    ):
+        read_file(file, {})
 
 
 WRONG: dict[str, dict[str, Any]] = {

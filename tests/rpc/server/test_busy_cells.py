@@ -16,7 +16,7 @@ import pytest
 from pinnace_fuzz.records import Record, encode_record
 from pinnace_fuzz.trials.reading import kinds, user_texts
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
-from pinnace_spec.records.command_table import CLIENT_ANSWERS
+from pinnace_spec.records.command_table import CLIENT_ANSWERS, READS
 from pinnace_spec.rules import errors
 from pinnace_spec.session_format import validate_session
 from pinnace_spec.statechart.transitions import COMMANDS
@@ -109,22 +109,12 @@ STATES: Final = {
 QUEUED: Final = ("steer", "follow_up", "prompt to steer", "prompt to follow up")
 SESSION_COMMANDS: Final = ("new_session", "switch_session", "fork", "clone", "branch")
 CELLS: Final = ("prompt", *QUEUED, "abort", "abort_retry", "compact", *SESSION_COMMANDS)
+# Reads that take longer have tests of their own: test_export_command, test_session_lists.
+AT_ONCE: Final = tuple(name for name in READS if name not in {"export_html", "list_sessions"})
 # Answered at once in every busy state, and nothing comes of it. They leave everything as it is, so that cells do not
 # depend on each other.
 NEUTRAL: Final[tuple[Record, ...]] = (
-    {"type": "get_state"},
-    {"type": "get_messages"},
-    {"type": "get_available_models"},
-    {"type": "get_available_thinking_levels"},
-    {"type": "get_session_stats"},
-    {"type": "get_fork_messages"},
-    {"type": "get_branch_messages"},
-    {"type": "get_last_assistant_text"},
-    {"type": "get_commands"},
-    {"type": "get_entries"},
-    {"type": "get_tree"},
-    {"type": "get_tools"},
-    {"type": "get_queue"},
+    *({"type": name} for name in AT_ONCE),
     {"type": "set_active_tools", "names": ["read", "bash", "edit", "write"]},
     {"type": "set_tool_approval", "mode": "never"},
     {"type": "set_model", "provider": "fake", "modelId": "m1"},
@@ -147,7 +137,6 @@ NEUTRAL: Final[tuple[Record, ...]] = (
     {"type": "unknown"},
 )
 # Those among them that overtake a session command; the last ones even while the session is being replaced.
-READS: Final = ("get_",)
 ALWAYS_AT_ONCE: Final = ("hello", "abort_bash", "parse", "unknown")
 
 
@@ -428,8 +417,7 @@ def test_every_command_has_its_cell() -> None:
     known = {name for names in COMMANDS.values() for name in names} - {"extension_command"}
     in_cells = {"prompt" if name.startswith("prompt") else name for name in CELLS}
 
-    # Answered when their work is done, in every state (test_export_command, test_session_lists).
-    beside = {"export_html", "list_sessions"}
+    beside = set(READS) - set(AT_ONCE)
     # Needs an entry; its rows are those of set_session_name (test_session_lists).
     beside |= {"set_label"}
     # Refused in every busy state (test_tree_moves, and the scenarios CEL/navigate-tree).
@@ -552,7 +540,7 @@ def test_a_command_that_concerns_no_run_is_answered_at_once(pi: HomedAgent, stat
         case "after_new_session":
             pi.send_bytes(encode_record(cell.end("new_session")) + lines)
             # Nothing has to end before the delay does: the session is being replaced when the rest is read.
-            at_once = ALWAYS_AT_ONCE if state == "retrying" else (*READS, *ALWAYS_AT_ONCE)
+            at_once = ALWAYS_AT_ONCE if state == "retrying" else (*AT_ONCE, *ALWAYS_AT_ONCE)
             # A command that is not there yet is refused before it can wait.
             overtaking = [answer for answer in answers if answer.startswith(at_once) or answer.endswith(":error")]
             waiting = [answer for answer in answers if answer not in overtaking]

@@ -3,7 +3,7 @@
 A file is one scenario (a mapping with `id`), or {defaults?, setups?, scenarios: […]}. A scenario with `begin: NAME`
 gets the fields of that setup: its `llm` and `client` come first, its `finish` last, `needs` and `settings` are joined.
 A scenario with `each: [{…}, …]` is one scenario for each row: `${name}` is the row's value, whole if nothing else
-is in the text. Setups for all files are in `setups.yaml`.
+is in the text. Setups for all files are in `setups.yaml`. Sets of commands (`declared`) are spelled out, too.
 """
 
 import re
@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from pinnace_fuzz.judge.scenarios.declared import with_declared
 from pinnace_fuzz.judge.scenarios.fields import FieldError, Fields
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
@@ -144,7 +145,7 @@ def _spelled_out(
         raise FieldError((*path, "each"), "expected a list of mappings")
     place = f"{name}:{line_of(path, lines)}"
     for row in cast("list[dict[str, Any]]", as_list(rows)):
-        filled = fill(whole, row)
+        filled = with_declared(fill(whole, row), path)
         if "begin" in filled:
             filled = _begun(filled, path, setups, row)
         _check_holes(filled, path)

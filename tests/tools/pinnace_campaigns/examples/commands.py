@@ -9,6 +9,7 @@ from typing import Final
 
 from pinnace_campaigns.examples.conversations import Conversation, Player
 from pinnace_fuzz.script import Scripted
+from pinnace_spec.records.commands import MODELS
 
 _DELTA: Final = {"type": "message_update", "assistantMessageEvent": {"type": "text_delta"}}
 _GATED: Final = {"chunks": [{"text": "Roses "}, {"gate": "half"}, {"text": "are red"}]}
@@ -153,7 +154,7 @@ def _file(player: Player) -> None:
 
 def _of(
     command: str,
-    play: Callable[[Player], object] | None = None,
+    play: Callable[[Player], object],
     script: Iterable[Scripted] = (),
     *,
     flags: tuple[str, ...] = (),
@@ -165,7 +166,7 @@ def _of(
         command,
         "",
         "",
-        play or _alone(type=command),
+        play,
         script,
         flags=flags,
         settings=settings or {},
@@ -175,7 +176,7 @@ def _of(
 
 _POEM: Final = ({"text": "Roses are red"},)
 
-COMMAND_EXAMPLES: Final[tuple[Conversation, ...]] = (
+_CONVERSATIONS: Final = (
     _of("prompt", _prompt, [{"text": ["Hel", "lo"]}]),
     _of("steer", _into_a_run(type="steer", message="Make it short"), [_GATED, {"text": "Red."}]),
     _of("follow_up", _into_a_run(type="follow_up", message="Give it a title"), [_GATED, {"text": "Roses"}]),
@@ -183,16 +184,12 @@ COMMAND_EXAMPLES: Final[tuple[Conversation, ...]] = (
     _of("clear_queue", _clear_queue, [_HANGING]),
     _of("abort", _abort, [_HANGING]),
     _of("abort_retry", _abort_retry, [{"error": {"status": 503}}], settings={"retry": {"baseDelayMs": 600_000}}),
-    _of("new_session"),
-    _of("reset"),
     _of("switch_session", _switch_session, _POEM),
     _of("fork", _fork, _POEM),
     _of("branch", _branch, _POEM),
     _of("clone", _after_a_prompt(type="clone"), _POEM),
     _of("set_model", _alone(type="set_model", provider="fake", modelId="m2")),
-    _of("cycle_model"),
     _of("set_thinking_level", _alone(type="set_thinking_level", level="high")),
-    _of("cycle_thinking_level"),
     _of("set_steering_mode", _alone(type="set_steering_mode", mode="all")),
     _of("set_follow_up_mode", _alone(type="set_follow_up_mode", mode="all")),
     _of("set_queue_mode", _alone(type="set_queue_mode", mode="all")),
@@ -209,25 +206,29 @@ COMMAND_EXAMPLES: Final[tuple[Conversation, ...]] = (
     _of("abort_bash", _abort_bash),
     _of("export_html", _after_a_prompt(type="export_html", outputPath="page.html"), _POEM),
     _of("hello", _alone(type="hello", protocol="1.5")),
-    _of("get_state"),
     _of("get_messages", _after_a_prompt(type="get_messages"), _POEM),
-    _of("get_available_models"),
-    _of("get_available_thinking_levels"),
     _of("get_session_stats", _after_a_prompt(type="get_session_stats"), _POEM),
     _of("get_fork_messages", _after_a_prompt(type="get_fork_messages"), _POEM),
     _of("get_branch_messages", _after_a_prompt(type="get_branch_messages"), _POEM),
     _of("get_last_assistant_text", _after_a_prompt(type="get_last_assistant_text"), _POEM),
-    _of("get_commands"),
     _of("set_tool_approval", _alone(type="set_tool_approval", mode="ask")),
     _of("set_label", _label, _POEM),
     _of("navigate_tree", _navigate, _POEM),
-    _of("reload"),
     _of("list_sessions", _after_a_prompt(type="list_sessions", limit=10), _POEM),
     _of("get_queue", _get_queue, [_HANGING]),
-    _of("get_tools", flags=("--tools", "ls")),
+    _of("get_tools", _alone(type="get_tools"), flags=("--tools", "ls")),
     _of("set_active_tools", _alone(type="set_active_tools", names=["read", "grep"])),
     _of("get_entries", _after_a_prompt(type="get_entries"), _POEM),
     _of("get_tree", _after_a_prompt(type="get_tree"), _POEM),
     _of("client_response", _file, [_READING, {"text": "To water the plants."}]),
     _of("extension_ui_response", _dialog, flags=("-e", str(_EXTENSION))),
 )
+COMMAND_EXAMPLES: Final[tuple[Conversation, ...]] = (
+    *_CONVERSATIONS,
+    *(
+        _of(name, _alone(type=name, **model.sample))
+        for name, model in MODELS.items()
+        if name not in {each.title for each in _CONVERSATIONS}
+    ),
+)
+"""One for each command: of those without a conversation above, the declared sample is all that happens."""
