@@ -9,10 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Final, get_args
 
-from pinnace_spec.records.flat_commands import COMMAND_NAMES, MAX_MESSAGE_ID_CHARS, flat_command
-from pinnace_spec.records.messages import QUEUE_MODES, THINKING_LEVELS
+from pinnace_spec.records.flat_commands import COMMAND_NAMES, flat_command
 from pinnace_spec.rules import errors
-from pinnace_spec.rules.limits import MAX_SESSIONS_LISTED
 from pinnace_spec.wire.json_text import JsonValue
 
 if TYPE_CHECKING:
@@ -34,55 +32,6 @@ class CommandError(errors.ClientError):
         self.command = command
         self.id = id
         self.has_id = has_id
-
-
-# What is expected of a field, for the error that names it (R-ERR-03). Every field of every command stands here; a test
-# compares.
-EXPECTED: Final[Mapping[str, str]] = {
-    "id": f"a string of at most {MAX_ID_CHARS} characters",
-    "message": "a string",
-    "images": 'a list of {"type": "image", "data": base64, "mimeType": string}',
-    "attachments": 'a list of {"type": "image" or "document", "mimeType": string, "content": base64}',
-    "context": 'a list of {"uri": string, "text": string}',
-    "streamingBehavior": "'steer' or 'followUp'",
-    "messageId": f"a string of 1 to {MAX_MESSAGE_ID_CHARS} characters",
-    "by": f"a string of 1 to {MAX_MESSAGE_ID_CHARS} characters",
-    "returned": "true or false",
-    "queue": "'hold', 'clear' or 'continue'",
-    "parentSession": "a string",
-    "sessionPath": "a string",
-    "entryId": "a string",
-    "entryIndex": "an integer",
-    "provider": "a string",
-    "modelId": "a string",
-    "level": f"one of {', '.join(THINKING_LEVELS)}",
-    "mode": " or ".join(f"'{mode}'" for mode in QUEUE_MODES),
-    "customInstructions": "a string",
-    "enabled": "true or false",
-    "command": "a string",
-    "excludeFromContext": "true or false",
-    "outputPath": "a string",
-    "name": "a string",
-    "since": "a string",
-    "names": "a list of strings",
-    "summarize": "true or false",
-    "instructions": "a string",
-    "label": "a string",
-    "cwd": "a string",
-    "all": "true or false",
-    "cursor": "a string",
-    "limit": f"an integer from 1 to {MAX_SESSIONS_LISTED}",
-    "directories": "a list of strings",
-    "delegate": "a list of 'read_text_file' and 'write_text_file'",
-    "protocol": "'pi', 'seed', '1.5', '0.5x' or '0.18'",
-}
-
-
-def expected(command: str, field: str) -> str:
-    """Return what is expected of a field of a command."""
-    if (command, field) == ("set_tool_approval", "mode"):
-        return "'never', 'ask' or 'read-only'"
-    return EXPECTED[field]
 
 
 def parse_command(value: JsonValue, unknown: Collection[str] = ()) -> "AnyCommand":
@@ -156,7 +105,7 @@ def _is_id(value: JsonValue) -> bool:
 
 
 def _id_problem(value: Mapping[str, JsonValue], *, has_id: bool) -> str | None:
-    return None if has_id or "id" not in value else f"must be {EXPECTED['id']}"
+    return None if has_id or "id" not in value else f"must be a string of at most {MAX_ID_CHARS} characters"
 
 
 def _invalid(name: str, field: str, problem: str, identity: JsonValue, *, has_id: bool) -> CommandError:
@@ -169,6 +118,8 @@ def _invalid(name: str, field: str, problem: str, identity: JsonValue, *, has_id
 
 def _first_problem(command: str, error: "ValidationError", nullable: Collection[str]) -> tuple[str, str]:
     """Name the first field that is wrong, as a path, and what was expected of it."""
+    from pinnace_spec.records.expected_values import expected
+
     first = error.errors(include_url=False, include_input=False)[0]
     location = [part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
     name = str(location[0])

@@ -1,13 +1,17 @@
 """A JSON value to a command, or to an answer that names the field and what was expected of it."""
 
-from typing import NamedTuple, cast
+import types
+from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import StrictBool, StrictInt, StrictStr
+from typing_extensions import get_type_hints
 
 from pinnace_spec.records.commands import ALL_COMMANDS, MODELS
-from pinnace_spec.records.parsing import EXPECTED, MAX_ID_CHARS, CommandError, expected, parse_command
+from pinnace_spec.records.expected_values import expected
+from pinnace_spec.records.parsing import MAX_ID_CHARS, CommandError, parse_command
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.errors import ErrorCode
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line, encode_record
@@ -15,51 +19,21 @@ from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line, encod
 IMAGE = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
 ATTACHMENT = {"type": "image", "mimeType": "image/png", "content": "aGVsbG8="}
 
-# A value that each field takes.
+# A value that each field takes, where its kind alone does not say which.
 VALID: dict[str, JsonValue] = {
-    "message": "hello",
     "images": [cast("JsonValue", IMAGE)],
     "context": [{"uri": "file:///a", "text": "b"}],
     "attachments": [cast("JsonValue", ATTACHMENT)],
     "streamingBehavior": "steer",
-    "messageId": "m1",
     "queue": "clear",
-    "parentSession": "/tmp/a",
-    "sessionPath": "/tmp/a",
-    "entryId": "a1",
-    "entryIndex": 2,
-    "provider": "p",
-    "modelId": "m",
     "level": "high",
     "mode": "all",
-    "customInstructions": "be brief",
-    "enabled": True,
-    "command": "ls",
-    "excludeFromContext": True,
-    "outputPath": "/tmp/a",
-    "name": "n",
-    "since": "a1",
     "protocol": "seed",
-    "names": ["read"],
-    "label": "l",
-    "cwd": "/tmp",
-    "all": True,
-    "cursor": "c",
-    "limit": 5,
-    "by": "b",
-    "returned": True,
-    "summarize": True,
-    "instructions": "i",
     "delegate": ["read_text_file"],
-    "directories": ["/tmp"],
 }
+BY_KIND: dict[object, JsonValue] = {StrictStr: "text", StrictBool: True, StrictInt: 5, list[StrictStr]: ["text"]}
 # Values of every kind of JSON; what a field takes is left out for it.
 WRONG: list[JsonValue] = [1, 1.5, True, "text", "", [], {}, ["text"], {"type": "image"}, [1], [None], [{}]]
-# Fields that take any text.
-TEXTS = {
-    *("message", "parentSession", "sessionPath", "entryId", "provider", "modelId", "customInstructions", "command"),
-    *("outputPath", "name", "since", "label", "cwd", "cursor", "instructions"),
-}
 # Fields that must be there, and may be null.
 NULLABLE = {("navigate_tree", "entryId")}
 # An answer to the agent is not judged here: it has no response that could say what is wrong with it.
@@ -70,11 +44,24 @@ class Field(NamedTuple):
     command: str
     name: str
     is_required: bool
+    kind: object
+    """Without what is checked beside it, and without null."""
+    is_bounded: bool
+
+
+def kind_of(annotation: Any) -> tuple[object, bool]:
+    """Return a declared type without null, and whether more is checked than that."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        [annotation] = (each for each in get_args(annotation) if each is not types.NoneType)
+    if annotation in BY_KIND or get_origin(annotation) is not Annotated:
+        return annotation, False
+    return {str: StrictStr, int: StrictInt}[get_args(annotation)[0]], True
 
 
 def fields_of(command: str) -> list[Field]:
+    hints = get_type_hints(MODELS[command], include_extras=True)
     return [
-        Field(command, field.alias or name, field.is_required())
+        Field(command, field.alias or name, field.is_required(), *kind_of(hints[name]))
         for name, field in MODELS[command].model_fields.items()
         if name not in {"id", "type", *UNJUDGED}
     ]
@@ -84,7 +71,9 @@ FIELDS = [field for command in MODELS for field in fields_of(command)]
 
 
 def valid_value(field: Field) -> JsonValue:
-    return "ask" if (field.command, field.name) == ("set_tool_approval", "mode") else VALID[field.name]
+    if (field.command, field.name) == ("set_tool_approval", "mode"):
+        return "ask"
+    return VALID[field.name] if field.name in VALID else BY_KIND[field.kind]
 
 
 def valid(command: str, *, only_required: bool = False) -> dict[str, JsonValue]:
@@ -98,27 +87,19 @@ def refusal(value: JsonValue) -> CommandError:
     return refused.value
 
 
-def wrong_values(name: str) -> list[JsonValue]:
+def wrong_values(field: Field, values: list[JsonValue] = WRONG) -> list[JsonValue]:
     def is_right(value: JsonValue) -> bool:
-        match name:
-            case "images" | "attachments" | "context" | "delegate":
-                return value == []
-            case "enabled" | "excludeFromContext" | "all" | "returned" | "summarize":
-                return isinstance(value, bool)
-            case "names" | "directories":
-                return isinstance(value, list) and all(isinstance(each, str) for each in value)
-            case "entryIndex" | "limit":
-                return isinstance(value, int) and not isinstance(value, bool)
-            case "messageId" | "by":
-                return value == "text"
-            case _:
-                return isinstance(value, str) and name in TEXTS
+        if field.kind is StrictBool:
+            return isinstance(value, bool)
+        if field.kind is StrictInt:
+            return isinstance(value, int) and not isinstance(value, bool)
+        if field.kind is StrictStr:
+            return isinstance(value, str) and (value != "" or not field.is_bounded)
+        if field.kind == list[StrictStr]:
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return get_origin(field.kind) is list and value == []
 
-    return [value for value in WRONG if not is_right(value)]
-
-
-def test_expected_covers_every_field_and_no_other() -> None:
-    assert {"id", *(field.name for field in FIELDS)} == set(EXPECTED)
+    return [value for value in values if not is_right(value)]
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS)
@@ -154,7 +135,7 @@ def test_a_missing_field_is_named(field: Field, is_null: bool) -> None:
 @pytest.mark.parametrize("field", FIELDS, ids=lambda f: f"{f.command}.{f.name}")
 def test_a_field_of_the_wrong_kind_is_named_with_what_was_expected(field: Field) -> None:
     """R-ERR-03, also for a text that is none of those that a field knows."""
-    for value in wrong_values(field.name):
+    for value in wrong_values(field):
         error = refusal({**valid(field.command), field.name: value})
 
         assert error.text.startswith(f"Invalid {field.command} command: {field.name}"), value
@@ -189,10 +170,6 @@ def test_an_error_lists_every_value_of_a_closed_set(name: str, values: set[str])
             for value in taken:
                 parse_command({**valid(field.command), name: value})
             assert all(value in expected(field.command, name) for value in taken)
-
-
-def test_texts_are_exactly_the_fields_that_take_any_text() -> None:
-    assert {name for name, expected in EXPECTED.items() if expected == "a string"} == TEXTS
 
 
 @pytest.mark.parametrize("command", ["prompt", "steer", "follow_up", "queue_message"])
@@ -331,7 +308,7 @@ def test_a_hostile_value_in_any_place_is_refused_or_ignored(command: str, number
     """R-ERR-02: whatever stands where, the answer is short and says no more than what was expected."""
     hostile = HOSTILE[number]
     parse_command({**valid(command), "unheard": hostile, "value": hostile, "confirmed": hostile})
-    places = [field.name for field in fields_of(command) if not (field.name in TEXTS and isinstance(hostile, str))]
+    places = [field.name for field in fields_of(command) if wrong_values(field, [hostile])]
     refused = [refusal({**valid(command), place: hostile}) for place in [*places, "id"]]
     refused.append(refusal(hostile if not isinstance(hostile, dict) else {"type": hostile, "id": hostile}))
 
@@ -341,7 +318,7 @@ def test_a_hostile_value_in_any_place_is_refused_or_ignored(command: str, number
 
 @given(
     st.dictionaries(
-        st.sampled_from(["id", "type", *VALID, "other"]),
+        st.sampled_from(["id", "type", *sorted({field.name for field in FIELDS}), "other"]),
         st.recursive(
             st.none()
             | st.booleans()
