@@ -180,8 +180,6 @@ STARTS = re.compile(
     r"|(trio\.)?(lowlevel\.)?(open_process|run_process)|multiprocessing\.\w+|ctypes\.\w+|_posixsubprocess\.\w+"
 )
 MAY_START = {
-    # For developers: once more, when the tables that it is made of have changed.
-    "spec/pinnace_spec/generate/__main__.py": {"subprocess.run"},
     "agent/pinnace_agent/shell/child_processes.py": {"trio.lowlevel.open_process"},
     "agent/pinnace_agent/shell/watchdog.py": {"os.posix_spawn"},
     # For the registry: the sandbox starts what is inside by its own means.

@@ -6,7 +6,7 @@ files are made of tables that are generated themselves. What it writes is never 
 each file says so. A new one is one line in `FILES` or `FOLDERS`, and a function in `publish/`.
 """
 
-import subprocess
+import runpy
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -126,9 +126,15 @@ def main(arguments: list[str]) -> int:
     for name in strange:
         sys.stderr.write(f"left over: {name}; nothing generates it, remove it\n")
     if not is_check and any(name in MODULES for name in stale):
-        # Other files are made of what these modules say, which are loaded as they were.
-        return subprocess.run([sys.executable, "-m", "pinnace_spec.generate", *wanted], check=False).returncode
+        _begin_again()
     return 1 if strange or (is_check and stale) else 0
+
+
+def _begin_again() -> None:
+    """Run this program once more: other files are made of what these modules say, which are loaded as they were."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pinnace_spec"]:
+        del sys.modules[name]
+    runpy.run_module("pinnace_spec.generate", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
