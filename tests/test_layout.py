@@ -117,13 +117,15 @@ def test_core_imports_no_other_room_at_run_time() -> None:
     assert [] == [(own, each) for own, arrows in others.items() for each in arrows if not each.startswith(core)]
 
 
-def test_the_page_lists_the_rooms_of_the_agent_in_the_order_of_their_contract() -> None:
+@pytest.mark.parametrize("root", ["agent/pinnace_agent", "rpc/pinnace_rpc"])
+def test_the_page_lists_rooms_in_the_order_of_their_contract(root: str) -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    [layers] = [each["layers"] for each in contracts if each.get("containers") == ["pinnace_agent"]]
+    [layers] = [each["layers"] for each in contracts if each.get("containers") == [root.partition("/")[2]]]
     rooms = (ROOT / "docs" / "architecture.md").read_text().partition("\n## Rooms\n")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| `agent/pinnace_agent/(.+?)` \|", rooms, re.M)
+    rows = re.findall(rf"^\| `{root}/(.+?)` \|", rooms, re.M)
 
-    assert layers[::-1] == [room for row in rows for room in re.split(r"`, `", row)]
+    listed = [room for row in rows for room in re.split(r"`, `", row)]
+    assert [each for each in layers[::-1] if each != "__main__"] == listed
 
 
 def in_circles(graph: dict[str, set[str]]) -> set[str]:
@@ -208,7 +210,7 @@ MAY_START = {
         ),
         *("ctypes.c_size_t", "ctypes.c_uint32", "ctypes.c_uint64", "ctypes.c_ushort", "ctypes.get_errno"),
     },
-    "rpc/pinnace_rpc/cli/closing.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
+    "rpc/pinnace_rpc/options/closing.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/client/connection/process.py": {"trio.lowlevel.open_process"},

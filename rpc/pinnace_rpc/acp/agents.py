@@ -18,9 +18,9 @@ from pinnace_rpc.acp.translation.options import EditorOptions
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentPipes, HostedProcess
 
 if TYPE_CHECKING:  # loaded with the first and the second session
-    from pinnace_rpc.cli.options import Options
     from pinnace_rpc.host.agents.fresh import FreshStarter
     from pinnace_rpc.host.agents.zygote import ZygoteStarter
+    from pinnace_rpc.options.options import Options
 
 _log: Final = logging.getLogger("pinnace.acp")
 

@@ -16,8 +16,8 @@ from pinnace_rpc.acp.connection import Connection
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import CANCELLED, RequestError
-from pinnace_rpc.cli.options import Options, StartupError
-from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.options.options import Options, StartupError
+from pinnace_rpc.options.release import program_version
 from pinnace_rpc.server import stdio
 from pinnace_spec.wire.framing import LineDecoder
 

@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from pinnace_rpc.cli import values
-from pinnace_rpc.cli.arguments import parse_arguments, unknown_option
-from pinnace_rpc.cli.extension_hints import may_find_extensions
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
-from pinnace_rpc.cli.streams import echo
-from pinnace_rpc.cli.table import OPTIONS
+from pinnace_rpc.options import values
+from pinnace_rpc.options.arguments import parse_arguments, unknown_option
+from pinnace_rpc.options.extension_hints import may_find_extensions
+from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
+from pinnace_rpc.options.streams import echo
+from pinnace_rpc.options.table import OPTIONS
 
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130

@@ -15,7 +15,7 @@ from pathlib import Path
 from pinnace_agent.config.credentials.known_keys import learn_users_keys
 from pinnace_agent.export.exporting import export_page
 from pinnace_agent.export.source import read_source
-from pinnace_rpc.cli.streams import protect_process
+from pinnace_rpc.options.streams import protect_process
 from pinnace_spec.rules import errors
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from pinnace_agent.telemetry.conventions import BATCH_FAILED, BATCH_PASSED
 from pinnace_agent.telemetry.switch import begin_batch
-from pinnace_rpc.cli.streams import protect_process, redact_streams
+from pinnace_rpc.options.streams import protect_process, redact_streams
 
 
 class _Warnings(logging.Handler):

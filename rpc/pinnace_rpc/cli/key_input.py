@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Final
 
-from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.options.options import Options, StartupError
 
 MAX_KEY_BYTES: Final = 64 * 1024
 # The writer of a pipe may wait for a person.

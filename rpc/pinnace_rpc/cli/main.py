@@ -10,11 +10,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from pinnace_rpc.cli.streams import echo, protect_process, redact_streams
+from pinnace_rpc.options.streams import echo, protect_process, redact_streams
 
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
-    from pinnace_rpc.cli.options import Options
+    from pinnace_rpc.options.options import Options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pinnace_rpc.cli.commands import attach as attach_command
 
         return attach_command.main(words[1:])
-    from pinnace_rpc.cli.parser import COMPLETION_VARIABLE, CommandError, TextRequested
+    from pinnace_rpc.options.parser import COMPLETION_VARIABLE, CommandError, TextRequested
 
     try:
         if instruction := os.environ.get(COMPLETION_VARIABLE):
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(["--mode", *words] if words[:1] == ["acp"] else words)
     except TextRequested as leaving:
         if leaving.command is not None:
-            from pinnace_rpc.cli.help import page
+            from pinnace_rpc.options.help import page
 
             echo(page(leaving.command))
         return 0
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if words and not words[0].startswith("-"):
-        from pinnace_rpc.cli.unsupported import refuse_foreign_command
+        from pinnace_rpc.options.unsupported import refuse_foreign_command
 
         refuse_foreign_command(words)
     match words:
@@ -134,13 +134,13 @@ def _keep_agents(name: str, rest: list[str]) -> int:
 
 
 def _serve(words: list[str]) -> int:
-    from pinnace_rpc.cli.arguments import parse_arguments, refuse_misspelt_subcommand, unknown_option
-    from pinnace_rpc.cli.options import SERVING_MODES
+    from pinnace_rpc.options.arguments import parse_arguments, refuse_misspelt_subcommand, unknown_option
+    from pinnace_rpc.options.options import SERVING_MODES
 
     refuse_misspelt_subcommand(words)
     options = parse_arguments(words, os.environ, is_at_terminal=_is_at_terminal())
     if options.extension_flags and not options.extensions:
-        from pinnace_rpc.cli.extension_hints import may_find_extensions
+        from pinnace_rpc.options.extension_hints import may_find_extensions
 
         if not may_find_extensions(os.environ):
             raise unknown_option(options.extension_flags[0][0])
@@ -168,7 +168,7 @@ def _start(options: "Options", words: Sequence[str]) -> int:
     """Serve, or ask once, as a valid command line requires."""
     import gc
 
-    from pinnace_rpc.cli.options import StartupError
+    from pinnace_rpc.options.options import StartupError
 
     # A start creates many objects and hardly any garbage: collecting it takes a tenth of the start. The server
     # collects as usual once it runs.
@@ -210,7 +210,7 @@ def _is_at_terminal() -> bool:
 
 def _check_streams(*, needs_stdin: bool) -> None:
     """Refuse to serve without stdin and stdout, and replace other closed streams."""
-    from pinnace_rpc.cli.parser import CommandError
+    from pinnace_rpc.options.parser import CommandError
 
     if sys.stdout is None or (needs_stdin and sys.stdin is None):
         streams = "stdin and stdout" if needs_stdin else "stdout"

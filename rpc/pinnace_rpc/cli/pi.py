@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 def main(words: Sequence[str], env: Mapping[str, str]) -> int:
     """Run the program and return its exit code."""
     if (release := _release(words, env)) is not None:
-        from pinnace_rpc.cli.streams import echo
+        from pinnace_rpc.options.streams import echo
 
         echo(release)
         return 0
@@ -25,9 +25,9 @@ def _release(words: Sequence[str], env: Mapping[str, str]) -> str | None:
     """Return the release to print; None: the command line requests something else, or an unknown profile."""
     if not {"-v", "--version"}.intersection(words) or not words[0].startswith("-"):
         return None  # without the tables: this is every start of a client's agent
-    from pinnace_rpc.cli.options import PROFILE_VARIABLE
-    from pinnace_rpc.cli.parser import VERSION, Scanner, UsageError
-    from pinnace_rpc.cli.table import OPTIONS
+    from pinnace_rpc.options.options import PROFILE_VARIABLE
+    from pinnace_rpc.options.parser import VERSION, Scanner, UsageError
+    from pinnace_rpc.options.table import OPTIONS
     from pinnace_spec.profiles.profiles import CLIENT_PROFILES, DEFAULT_PROFILE
 
     try:

@@ -9,8 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final, Protocol, cast
 
-from pinnace_rpc.cli.options import Options
-from pinnace_rpc.cli.parser import CommandError
+from pinnace_rpc.options.options import Options
+from pinnace_rpc.options.parser import CommandError
 
 _PROGRAM: Final = "pinnace_tui.main"
 

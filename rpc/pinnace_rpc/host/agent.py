@@ -19,7 +19,6 @@ from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
 
 import trio
 
-from pinnace_rpc.cli.table import OPTIONS
 from pinnace_rpc.host import routing
 from pinnace_rpc.host.agents.lifecycle import Life
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, EpochReason, HostedProcess, OnCrash
@@ -31,6 +30,7 @@ from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.table import CommandTable, lasting_id
+from pinnace_rpc.options.table import OPTIONS
 from pinnace_spec.records.messages import FILE_METHODS
 from pinnace_spec.wire.json_text import JsonValue
 

@@ -19,7 +19,7 @@ from pinnace_agent.core.json_access import as_object
 from pinnace_agent.engine.status_records import WARNED_EVENTS
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.session.conversation import Session
-from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.print_mode.prompt_input import PromptInput, read_prompts
 from pinnace_rpc.results.collector import ResultCollector, observed, unanswered
 from pinnace_rpc.server import stdio
@@ -234,7 +234,7 @@ class PrintConversation:
                 return
         messages, files = options.messages, options.files
         if extensions is not None and extensions.given_back:
-            from pinnace_rpc.cli.arguments import with_given_back
+            from pinnace_rpc.options.arguments import with_given_back
 
             messages, files = with_given_back(options, extensions.given_back)
         prompts = await read_prompts(messages, files, resizes_images=profile.resizes_images)
@@ -344,7 +344,7 @@ def _report_line(text: str) -> None:
     """Report on one line of the terminal."""
     from shutil import get_terminal_size
 
-    from pinnace_rpc.cli.shown.tables import in_one_line, shortened
+    from pinnace_rpc.options.shown.tables import in_one_line, shortened
 
     _report(shortened(in_one_line(clean_text(text)), max(20, get_terminal_size().columns - len("pinnace: ") - 1)))
 

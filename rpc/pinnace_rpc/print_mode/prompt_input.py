@@ -18,7 +18,7 @@ from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.images.header import SNIFF_BYTES, image_type
 from pinnace_agent.tools.local.file_calls import FILE_CALLS
 from pinnace_agent.tools.text.binary import binary_kind, binary_text
-from pinnace_rpc.cli.options import StartupError, UsageRefused
+from pinnace_rpc.options.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
 from pinnace_spec.records.messages import ImageContent

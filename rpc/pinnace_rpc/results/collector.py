@@ -17,7 +17,7 @@ from pinnace_agent.llm.builder import FailureSigns
 from pinnace_agent.llm.outcomes import OutcomeKind, classify_failure
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.totals import TokenTotals, add_tokens
-from pinnace_rpc.cli.options import Options, StartupError, UsageRefused
+from pinnace_rpc.options.options import Options, StartupError, UsageRefused
 from pinnace_spec.batch.results import (
     DETAILED_EXIT_CODES,
     EXIT_RETRYABLE,

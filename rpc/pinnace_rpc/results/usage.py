@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pinnace_rpc.cli.table import SUBCOMMANDS
+from pinnace_rpc.options.table import SUBCOMMANDS
 
 
 def report_usage_error(words: Sequence[str], text: str, code: int) -> int:

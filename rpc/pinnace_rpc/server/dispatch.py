@@ -30,7 +30,7 @@ from pinnace_agent.session.replacement import (
     SwitchSession,
 )
 from pinnace_agent.shell.child_processes import commands_at_once
-from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.options.release import program_version
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import Disposition, make_projection
 from pinnace_rpc.server.queries import QUERIES, Read

@@ -22,8 +22,8 @@ from typing import Any, Final, cast
 
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.redaction.secrets import Secrets
-from pinnace_rpc.cli.options import LOG_VARIABLE, Options, UsageRefused
-from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.options.options import LOG_VARIABLE, Options, UsageRefused
+from pinnace_rpc.options.release import program_version
 from pinnace_rpc.server.queries import shown_model
 from pinnace_spec.records.messages import Model
 from pinnace_spec.wire.json_text import encode_record

@@ -21,7 +21,7 @@ import trio
 from pinnace_agent.core.jobs import ABORT_GRACE_S, Jobs
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.shell.child_processes import CHILDREN
-from pinnace_rpc.cli.options import StartupError, UsageRefused
+from pinnace_rpc.options.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.dispatch import OpenCommands
 from pinnace_rpc.server.outbox import Outbox, Projection, Record

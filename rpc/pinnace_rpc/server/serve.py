@@ -11,7 +11,7 @@ import trio
 
 from pinnace_agent.engine import client_bash
 from pinnace_agent.engine import compaction_job as compactor
-from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.dispatch import Dispatcher
 from pinnace_rpc.server.process import ProcessRun

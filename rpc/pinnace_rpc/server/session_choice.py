@@ -17,7 +17,7 @@ from pinnace_agent.session.identity import NotOne
 from pinnace_agent.session.library import LEASE_WAIT_S, Library, OpenedSession
 from pinnace_agent.session.opening import check_path, resolve
 from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_waiting
-from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.options.options import Options, StartupError
 from pinnace_spec.rules import errors
 
 

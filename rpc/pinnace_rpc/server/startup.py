@@ -30,9 +30,9 @@ from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.registry import ToolChoice, ToolRegistry
 from pinnace_agent.tools.selection import ToolSelection, refused_names, select_tools
-from pinnace_rpc.cli.extension_hints import may_have_extensions, may_have_project_extensions
-from pinnace_rpc.cli.options import Options, StartupError, UnknownOption, UsageRefused
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.extension_hints import may_have_extensions, may_have_project_extensions
+from pinnace_rpc.options.options import Options, StartupError, UnknownOption, UsageRefused
+from pinnace_rpc.options.streams import echo
 from pinnace_rpc.server.dispatch import Dispatcher, OpenCommands
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.session_choice import SessionChoice
@@ -122,7 +122,7 @@ def prepare(options: Options) -> PreparedAgent:
     if not has_extensions and options.extension_flags:
         if session.file is not None:
             session.file.abandon()
-        from pinnace_rpc.cli.arguments import unknown_option
+        from pinnace_rpc.options.arguments import unknown_option
 
         raise UnknownOption(str(unknown_option(options.extension_flags[0][0])))
     # Extensions may add tools that do not exist yet.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import trio
 
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_rpc.cli.options import LOG_VARIABLE, Options
+from pinnace_rpc.options.options import LOG_VARIABLE, Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from pinnace_agent.engine.profile import AgentProfile, UseFiles
 from pinnace_agent.files.paths import agent_dir, project_dir
 from pinnace_agent.prompting.folder_resources import FolderReader
 from pinnace_agent.shell.environment import shell_environment
-from pinnace_rpc.cli.options import Options
+from pinnace_rpc.options.options import Options
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # loaded with the first extension, and not with a reload
@@ -161,7 +161,7 @@ class UserFiles:
     def _given_servers(self) -> "McpProcessFacts":
         from pinnace_agent.mcp.configuration import read_settings
         from pinnace_agent.mcp.extension import McpProcessFacts
-        from pinnace_rpc.cli.release import program_version
+        from pinnace_rpc.options.release import program_version
 
         return McpProcessFacts(
             os.environ,

@@ -8,9 +8,9 @@ from pathlib import Path
 import trio
 
 from pinnace_rpc.acp.agents import Agents
-from pinnace_rpc.cli.options import Options
 from pinnace_rpc.host.agents.ports import HostedProcess
 from pinnace_rpc.host.agents.zygote import FRESH_WHILE_LOADING
+from pinnace_rpc.options.options import Options
 
 
 async def test_agents_are_new_while_what_forks_loads_and_forks_afterwards() -> None:

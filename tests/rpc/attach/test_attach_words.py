@@ -3,10 +3,10 @@
 import pytest
 
 from pinnace_rpc.attach.pump import message
-from pinnace_rpc.attach.words import TAKING_VALUES, WrongWords, read_words
-from pinnace_rpc.cli.release import installed_release, program_version
-from pinnace_rpc.cli.table import OPTIONS
 from pinnace_rpc.host.protocol import Attach, Cursor, encode_request
+from pinnace_rpc.options.release import installed_release, program_version
+from pinnace_rpc.options.table import OPTIONS
+from pinnace_rpc.options.words import TAKING_VALUES, WrongWords, read_words
 
 SESSION = "019a8f2e-1c2b-7abc-8def-0123456789ab"
 

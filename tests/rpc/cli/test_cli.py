@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.source_tree import PYTHONPATH
 
-from pinnace_rpc.cli.shown.version import shown_version
+from pinnace_rpc.options.shown.version import shown_version
 
 PINNACE = [sys.executable, "-P", "-m", "pinnace_rpc"]
 RPC = ["--mode", "rpc", "--no-session"]
@@ -63,7 +63,7 @@ def test_what_needs_no_agent_loads_none(words: list[str], tmp_path: Path) -> Non
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     loaded = set(re.findall(r"\| +([\w.]+)$", ended.stderr, re.MULTILINE))
-    assert "pinnace_rpc.cli.parser" in loaded
+    assert "pinnace_rpc.options.parser" in loaded
     assert set() == loaded & {"trio", "pydantic", "orjson", "transitions", "httpx", "pinnace_agent", "asyncio"}
 
 
@@ -124,7 +124,7 @@ def test_an_interrupt_at_any_moment_of_the_start_shows_no_traceback(tmp_path: Pa
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if b"import 'pinnace_rpc.cli.parser'" in line:
+            if b"import 'pinnace_rpc.options.parser'" in line:
                 process.send_signal(signal.SIGINT)
                 break
         rest = process.stderr.read()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pinnace_rpc.cli.arguments import parse_arguments, with_given_back
-from pinnace_rpc.cli.options import Options
-from pinnace_rpc.cli.parser import CommandError, UsageError
+from pinnace_rpc.options.arguments import parse_arguments, with_given_back
+from pinnace_rpc.options.options import Options
+from pinnace_rpc.options.parser import CommandError, UsageError
 
 RPC = ("--mode", "rpc")
 

@@ -15,8 +15,8 @@ from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.tools import builtin_tools
 from pinnace_rpc.cli.commands.completion import SHELLS, TOOL_NAMES
-from pinnace_rpc.cli.help import manual
-from pinnace_rpc.cli.table import SUBCOMMANDS
+from pinnace_rpc.options.help import manual
+from pinnace_rpc.options.table import SUBCOMMANDS
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES
 
 PINNACE = [sys.executable, "-P", "-m", "pinnace_rpc"]

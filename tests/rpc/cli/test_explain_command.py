@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pinnace_rpc.cli.commands.spec import PUBLISHED
-from pinnace_rpc.cli.table import SUBCOMMANDS
+from pinnace_rpc.options.table import SUBCOMMANDS
 from pinnace_spec import data
 from pinnace_spec.generate import explain
 from pinnace_spec.generate.rulebook import row_name

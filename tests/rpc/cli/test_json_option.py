@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pinnace_rpc.cli import commands
-from pinnace_rpc.cli.arguments import parse_arguments
 from pinnace_rpc.cli.main import main
-from pinnace_rpc.cli.parser import Subcommand, UsageError
-from pinnace_rpc.cli.shown.tables import JSON
+from pinnace_rpc.options.arguments import parse_arguments
+from pinnace_rpc.options.parser import Subcommand, UsageError
+from pinnace_rpc.options.shown.tables import JSON
 
 MODULES = sorted(path.stem for path in Path(commands.__path__[0]).glob("*.py") if path.stem != "__init__")
 

@@ -12,7 +12,7 @@ from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter
 from pinnace_rpc.cli import key_input
 from pinnace_rpc.cli.key_input import with_key
-from pinnace_rpc.cli.options import Options, StartupError
+from pinnace_rpc.options.options import Options, StartupError
 
 KEY = "sk-from-a-file-0123456789"
 

@@ -6,12 +6,12 @@ import subprocess
 import pytest
 from tests.source_tree import REPOSITORY
 
-from pinnace_rpc.cli.shown.man import PAGE, manual_page
-from pinnace_rpc.cli.table import GROUPS, SUBCOMMANDS
+from pinnace_rpc.options.shown.man import PAGE, manual_page
+from pinnace_rpc.options.table import GROUPS, SUBCOMMANDS
 
 
 def test_the_page_is_the_one_that_the_tables_make() -> None:
-    """`python -m pinnace_rpc.cli.shown.man` writes it again."""
+    """`python -m pinnace_rpc.options.shown.man` writes it again."""
     assert manual_page() == (REPOSITORY / PAGE).read_text(encoding="utf-8")
 
 

@@ -12,10 +12,10 @@ from tests.source_tree import PYTHONPATH
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.models.builtin import key_variables
 from pinnace_agent.config.models.catalog import read_catalog
-from pinnace_rpc.cli.arguments import parse_arguments
-from pinnace_rpc.cli.options import Options
-from pinnace_rpc.cli.parser import CommandError, UsageError
-from pinnace_rpc.cli.table import NAMES, OPTIONS, SUBCOMMANDS
+from pinnace_rpc.options.arguments import parse_arguments
+from pinnace_rpc.options.options import Options
+from pinnace_rpc.options.parser import CommandError, UsageError
+from pinnace_rpc.options.table import NAMES, OPTIONS, SUBCOMMANDS
 
 SERVE = ("--mode", "rpc", "--no-session")
 

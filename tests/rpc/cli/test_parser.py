@@ -6,10 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_rpc.cli.arguments import parse_arguments
-from pinnace_rpc.cli.options import Options
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Scanner, Subcommand, TextRequested, UsageError, parse
-from pinnace_rpc.cli.table import NAMES, OPTIONS
+from pinnace_rpc.options.arguments import parse_arguments
+from pinnace_rpc.options.options import Options
+from pinnace_rpc.options.parser import (
+    Argument,
+    CommandError,
+    Option,
+    Scanner,
+    Subcommand,
+    TextRequested,
+    UsageError,
+    parse,
+)
+from pinnace_rpc.options.table import NAMES, OPTIONS
 
 # Fields of rows that `arguments` decides by, and that are no options of a process themselves.
 DECIDING = {"is_print", "export_branch", "export_format", "resume", "help", "version"}

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # What closes a process, itself or by the program that it goes on with.
 CLOSING = {"protect", "protect_process", "run", "run_agent"}
 DEVELOPERS = {
-    "rpc/pinnace_rpc/cli/shown/man.py": "writes a page of this repository",
+    "rpc/pinnace_rpc/options/shown/man.py": "writes a page of this repository",
     "rpc/pinnace_rpc/__main__.py": "calls the entry of the command line",
 }
 AT_EXIT = """import atexit, ctypes, sys

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_rpc.cli.shown.version import checkout_commit, shown_version
+from pinnace_rpc.options.shown.version import checkout_commit, shown_version
 
 
 def git(folder: Path, *words: str) -> str:

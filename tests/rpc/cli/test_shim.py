@@ -12,8 +12,8 @@ from tests.source_tree import PYTHONPATH, REPOSITORY
 
 from pinnace_rpc.cli import pi
 from pinnace_rpc.cli.commands.shim import ForeignFile, write_shims
-from pinnace_rpc.cli.options import PROFILE_VARIABLE
-from pinnace_rpc.cli.shown.version import shown_version
+from pinnace_rpc.options.options import PROFILE_VARIABLE
+from pinnace_rpc.options.shown.version import shown_version
 from pinnace_spec.profiles.generations import generation
 
 NODE = REPOSITORY / ".tools" / "node22" / "bin" / "node"
@@ -107,7 +107,7 @@ def test_under_the_name_of_pi_the_version_is_that_of_the_profile(
 ) -> None:
     """R-CLI-03."""
     echoed: list[str] = []
-    monkeypatch.setattr("pinnace_rpc.cli.streams.echo", lambda text, **_: echoed.append(str(text)))
+    monkeypatch.setattr("pinnace_rpc.options.streams.echo", lambda text, **_: echoed.append(str(text)))
 
     def run(words: list[str]) -> int:
         echoed.append(shown_version())

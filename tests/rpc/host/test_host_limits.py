@@ -8,8 +8,8 @@ import pytest
 from tests.rpc.host.attached import HostProcess, environment_of, started
 
 from pinnace_rpc.cli.commands.host import COMMAND
-from pinnace_rpc.cli.parser import UsageError, parse
 from pinnace_rpc.host.protocol import AskStatus
+from pinnace_rpc.options.parser import UsageError, parse
 
 LEAST_JOURNAL_BYTES = 4 * 2**20
 

@@ -14,8 +14,8 @@ from tests.source_tree import PYTHONPATH, REPOSITORY
 
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
-from pinnace_rpc.cli.help import manual
-from pinnace_rpc.cli.unsupported import ABSENCES
+from pinnace_rpc.options.help import manual
+from pinnace_rpc.options.unsupported import ABSENCES
 
 COMMAND_LINE = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
 MIGRATING = (REPOSITORY / "docs" / "migrating-from-pi.md").read_text(encoding="utf-8")

@@ -11,10 +11,10 @@ from typing import Final, cast
 
 from pinnace_rpc.attach.asking import NoAnswer, answers
 from pinnace_rpc.attach.finding import NoHost
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, parse
-from pinnace_rpc.cli.shown.tables import JSON, age, echo_json, lay_out
-from pinnace_rpc.cli.streams import echo
 from pinnace_rpc.host.protocol import AgentAction, AgentActionName, ListAgents
+from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, parse
+from pinnace_rpc.options.shown.tables import JSON, age, echo_json, lay_out
+from pinnace_rpc.options.streams import echo
 
 _NAME: Final = [Argument("agent", "NAME")]
 _ACTIONS: Final[Mapping[AgentActionName, Subcommand]] = {

@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from pinnace_rpc.attach.finding import NoHost, connect
 from pinnace_rpc.attach.pump import Pump, die_by, message
-from pinnace_rpc.attach.words import WrongWords, read_words
-from pinnace_rpc.cli.release import installed_release
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.release import installed_release
+from pinnace_rpc.options.streams import echo
+from pinnace_rpc.options.words import WrongWords, read_words
 
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def main(words: "Sequence[str]") -> int:
 
 def _open_terminal(name: "str | None", flags: "Sequence[str]") -> int:
     """Open the terminal client on an agent."""
-    from pinnace_rpc.cli.parser import CommandError
     from pinnace_rpc.cli.terminal import open_attached
+    from pinnace_rpc.options.parser import CommandError
 
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         return _refuse("--tui needs a terminal on stdin and stdout", EXIT_USAGE)
@@ -77,12 +77,12 @@ def _refuse(text: str, exit_code: int) -> int:
 def _answer(request: str) -> int:
     """Print the help or the version."""
     if request == "version":
-        from pinnace_rpc.cli.shown.version import shown_version
+        from pinnace_rpc.options.shown.version import shown_version
 
         echo(shown_version())
     else:
-        from pinnace_rpc.cli.help import page
-        from pinnace_rpc.cli.table import attach_command
+        from pinnace_rpc.options.help import page
+        from pinnace_rpc.options.table import attach_command
 
         echo(page(attach_command()))
     return 0

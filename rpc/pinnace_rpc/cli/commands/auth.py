@@ -27,9 +27,9 @@ from pinnace_agent.files.json_file import JsonEdit
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_agent.redaction.policy import Secret
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
-from pinnace_rpc.cli.shown.tables import JSON
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
+from pinnace_rpc.options.shown.tables import JSON
+from pinnace_rpc.options.streams import echo
 from pinnace_rpc.server.stdio import die_by
 from pinnace_spec.nearest import did_you_mean
 from pinnace_spec.wire.json_text import encode_record
@@ -50,7 +50,7 @@ _SOURCES: Final[Mapping[str, str]] = {
 def main(words: Sequence[str]) -> int:
     """Run `pinnace auth` with these words and return the exit code."""
     if not words:
-        from pinnace_rpc.cli.help import page
+        from pinnace_rpc.options.help import page
 
         raise UsageError(f"auth requires a command\n\n{page(_GROUP)}")
     name, *rest = words

@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pinnace_rpc.cli.parser import Argument, Option, Scanner, Subcommand, parse
-from pinnace_rpc.cli.streams import echo
-from pinnace_rpc.cli.table import OPTIONS, SUBCOMMANDS, attach_command
+from pinnace_rpc.options.parser import Argument, Option, Scanner, Subcommand, parse
+from pinnace_rpc.options.streams import echo
+from pinnace_rpc.options.table import OPTIONS, SUBCOMMANDS, attach_command
 
 if TYPE_CHECKING:
     from pinnace_agent.config.models.catalog import Catalog

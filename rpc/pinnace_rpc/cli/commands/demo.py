@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
 
-from pinnace_rpc.cli.parser import Subcommand, parse
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Subcommand, parse
+from pinnace_rpc.options.streams import echo
 
 # The edge of JSON: what another process wrote.
 Record = dict[str, Any]

@@ -31,11 +31,11 @@ from pinnace_agent.mcp.oauth.credentials import FILE_NAME as MCP_LOGINS
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.folders import choose_folder
 from pinnace_agent.telemetry.variables import wanted as wanted_telemetry
-from pinnace_rpc.cli.extension_preview import Preview, add_providers, preview
-from pinnace_rpc.cli.parser import Option, Subcommand, parse
-from pinnace_rpc.cli.shown.tables import JSON
-from pinnace_rpc.cli.shown.version import shown_version
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.extension_preview import Preview, add_providers, preview
+from pinnace_rpc.options.parser import Option, Subcommand, parse
+from pinnace_rpc.options.shown.tables import JSON
+from pinnace_rpc.options.shown.version import shown_version
+from pinnace_rpc.options.streams import echo
 from pinnace_spec.rules.errors import GIVE_A_KEY
 from pinnace_spec.wire.json_text import encode_record
 

@@ -6,8 +6,8 @@ Exit codes: 0 printed, 2 unknown name. Starts no agent. Must not be loaded by th
 from collections.abc import Sequence
 from typing import Final
 
-from pinnace_rpc.cli.parser import Argument, Subcommand, UsageError, parse
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Argument, Subcommand, UsageError, parse
+from pinnace_rpc.options.streams import echo
 
 COMMAND: Final = Subcommand(
     "pinnace explain",

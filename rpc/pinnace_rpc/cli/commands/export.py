@@ -10,8 +10,8 @@ from typing import assert_never
 from pinnace_agent.config.credentials.known_keys import learn_users_keys
 from pinnace_agent.export.exporting import export_lines, export_page, export_trajectory, export_transcript
 from pinnace_agent.export.source import Source, read_source
-from pinnace_rpc.cli.options import ExportOptions
-from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.options.options import ExportOptions
+from pinnace_rpc.options.release import program_version
 from pinnace_spec.rules import errors
 
 

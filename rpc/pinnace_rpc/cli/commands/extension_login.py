@@ -14,9 +14,9 @@ import trio
 from pinnace_agent.config.credentials.logins import Login
 from pinnace_agent.extensions.providers.login import log_in
 from pinnace_agent.extensions.registration.provider_config import LoginCancelled, OAuth, read_oauth
-from pinnace_rpc.cli.extension_hints import may_find_extensions
-from pinnace_rpc.cli.extension_preview import Preview, preview
-from pinnace_rpc.cli.parser import CommandError
+from pinnace_rpc.options.extension_hints import may_find_extensions
+from pinnace_rpc.options.extension_preview import Preview, preview
+from pinnace_rpc.options.parser import CommandError
 
 
 class TerminalCallbacks:

@@ -10,11 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pinnace_agent.files.paths import agent_dir
-from pinnace_rpc.cli.parser import CommandError, Option, Subcommand, parse
-from pinnace_rpc.cli.release import program_version
-from pinnace_rpc.cli.shown.tables import JSON
-from pinnace_rpc.cli.streams import echo
-from pinnace_rpc.cli.values import amount, number, one_of
 from pinnace_rpc.host import locations
 from pinnace_rpc.host.protocol import (
     EXIT_UNAVAILABLE,
@@ -26,6 +21,11 @@ from pinnace_rpc.host.protocol import (
     encode_request,
     parse_host_control,
 )
+from pinnace_rpc.options.parser import CommandError, Option, Subcommand, parse
+from pinnace_rpc.options.release import program_version
+from pinnace_rpc.options.shown.tables import JSON
+from pinnace_rpc.options.streams import echo
+from pinnace_rpc.options.values import amount, number, one_of
 
 _TIMEOUT_S: Final = 30.0
 _READ_BYTES: Final = 64 * 1024

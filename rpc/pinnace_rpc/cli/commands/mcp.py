@@ -26,10 +26,10 @@ from pinnace_agent.mcp.configuration import configured, project_file, project_se
 from pinnace_agent.mcp.definitions import first_line, tool_names
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.shell.environment import shell_environment
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
-from pinnace_rpc.cli.release import program_version
-from pinnace_rpc.cli.shown.tables import JSON, echo_json
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
+from pinnace_rpc.options.release import program_version
+from pinnace_rpc.options.shown.tables import JSON, echo_json
+from pinnace_rpc.options.streams import echo
 from pinnace_spec.nearest import did_you_mean
 
 if TYPE_CHECKING:  # loaded with the first server that is connected
@@ -100,7 +100,7 @@ _GROUP: Final = Subcommand(
 def main(words: Sequence[str]) -> int:
     """Run `pinnace mcp` with these words and return the exit code."""
     if not words:
-        from pinnace_rpc.cli.help import page
+        from pinnace_rpc.options.help import page
 
         raise UsageError(f"mcp requires a command\n\n{page(_GROUP)}")
     name, *rest = words

@@ -15,8 +15,8 @@ from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.core.collation import collation_key
 from pinnace_agent.files.paths import agent_dir
-from pinnace_rpc.cli.extension_hints import may_find_extensions
-from pinnace_rpc.cli.options import Options
+from pinnace_rpc.options.extension_hints import may_find_extensions
+from pinnace_rpc.options.options import Options
 from pinnace_spec.records.messages import Model
 from pinnace_spec.wire.json_text import encode_record
 
@@ -36,7 +36,7 @@ def main(search: str, options: Options) -> int:
         sys.stderr.write(f"pinnace: {diagnostic}\n")
     registry = ModelRegistry(catalog, auth, os.environ)
     if options.extensions or (not options.no_extensions and may_find_extensions(os.environ)):
-        from pinnace_rpc.cli.extension_preview import Preview, add_providers, preview, refresh_providers
+        from pinnace_rpc.options.extension_preview import Preview, add_providers, preview, refresh_providers
 
         async def add(seen: Preview) -> None:
             add_providers(registry, seen.providers)

@@ -15,9 +15,9 @@ from pinnace_agent.config.configuration import load_configuration
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.session.folders import choose_folder, sessions_root
 from pinnace_agent.session.listing import NO_MESSAGES, SessionInfo, list_all_sessions, list_sessions
-from pinnace_rpc.cli.parser import Option, Subcommand, parse
-from pinnace_rpc.cli.shown.tables import JSON, age, in_one_line, lay_out
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Option, Subcommand, parse
+from pinnace_rpc.options.shown.tables import JSON, age, in_one_line, lay_out
+from pinnace_rpc.options.streams import echo
 from pinnace_spec.wire.json_text import encode_record
 
 COMMAND: Final = Subcommand(

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, parse
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, parse
+from pinnace_rpc.options.streams import echo
 
 # In every shim, so that a later run recognises it.
 MARK: Final = "Made by `pinnace shim`"

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
+from pinnace_rpc.options.streams import echo
 
 PUBLISHED: Final = {
     "schema": ("schema/{profile}.json", "every command and record as JSON Schema"),

@@ -14,9 +14,9 @@ from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
-from pinnace_rpc.cli.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
-from pinnace_rpc.cli.shown.tables import JSON, echo_json
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
+from pinnace_rpc.options.shown.tables import JSON, echo_json
+from pinnace_rpc.options.streams import echo
 
 
 def _command(name: str, purpose: str) -> Subcommand:

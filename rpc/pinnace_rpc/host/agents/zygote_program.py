@@ -83,7 +83,7 @@ def preload() -> None:
     for name in OPTIONAL:
         with suppress(ImportError):
             import_module(name)
-    from pinnace_rpc.cli.closing import protect
+    from pinnace_rpc.options.closing import protect
 
     protect()
 

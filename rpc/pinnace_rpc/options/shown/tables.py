@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from pinnace_rpc.cli.parser import Option
-from pinnace_rpc.cli.streams import echo
+from pinnace_rpc.options.parser import Option
+from pinnace_rpc.options.streams import echo
 from pinnace_spec.printable import printable
 
 JSON: Final = Option(("--json",), "as_json", "Print JSON lines, and nothing else on stdout.")

@@ -26,7 +26,7 @@ from pinnace_agent.extensions.registration.registrations import (
     ProviderRegistration,
 )
 from pinnace_agent.redaction.secrets import Secrets
-from pinnace_rpc.cli.extension_hints import in_load_order
+from pinnace_rpc.options.extension_hints import in_load_order
 
 _INDENT = "  "
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from pinnace_rpc.cli.release import program_version
+from pinnace_rpc.options.release import program_version
 
 _SHOWN_DIGITS: Final = 12
 _MOST_BYTES: Final = 4 * 1024 * 1024

@@ -1,6 +1,6 @@
 """The command line of `pinnace attach`: which words are its own, and which are the agent's.
 
-The rows are those of the one table of options (`cli/table`), written so that an attach reads them without loading it:
+The rows are those of the one table of options (`table`), written so that an attach reads them without loading it:
 most of what an attach costs is what it imports. Agent flags are passed on as they are; only the host, which starts the
 agent, reads them; it also checks names and cursors. Standard library only.
 """

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pinnace_rpc.cli.options import EXIT_CODES
-from pinnace_rpc.cli.parser import UsageError
+from pinnace_rpc.options.options import EXIT_CODES
+from pinnace_rpc.options.parser import UsageError
 from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel
 
 # The letters are those of pi. The length leaves room for a date and an ending in a file's name of 255 bytes.

@@ -7,7 +7,7 @@ nothing slow, since every start loads it.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_rpc.cli.parser import CommandError
+from pinnace_rpc.options.parser import CommandError
 
 
 # DEVIATION D-41: to request one of these is a usage error.

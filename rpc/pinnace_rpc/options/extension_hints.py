@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pinnace_agent.config.configuration import Configuration
     from pinnace_agent.config.settings import ResourceSettings
     from pinnace_agent.prompting.folder_resources import FolderReader
-    from pinnace_rpc.cli.options import Options
+    from pinnace_rpc.options.options import Options
 
 _FOLDER = "extensions"
 _SERVERS = "mcp.json"

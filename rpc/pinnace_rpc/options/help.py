@@ -9,8 +9,8 @@ from shutil import get_terminal_size
 from textwrap import fill, shorten, wrap
 from typing import Final
 
-from pinnace_rpc.cli.parser import HELP_OPTION, Option, Subcommand
-from pinnace_rpc.cli.table import GROUPS
+from pinnace_rpc.options.parser import HELP_OPTION, Option, Subcommand
+from pinnace_rpc.options.table import GROUPS
 
 SUMMARY: Final = "A headless coding agent for programs that exchange JSON lines with it, and for single questions."
 # Longer lines are hard to read, shorter ones leave no room beside the names.
@@ -132,12 +132,12 @@ def manual(words: Sequence[str]) -> str:
 
 def _options_of_extensions(words: Sequence[str]) -> str:
     """Return what extensions add to the help; no code is loaded if there are none."""
-    from pinnace_rpc.cli.extension_hints import may_find_extensions
+    from pinnace_rpc.options.extension_hints import may_find_extensions
 
     is_named = any(word == "-e" or word.startswith("--extension") for word in words)
     if not (is_named or may_find_extensions(os.environ)):
         return ""
-    from pinnace_rpc.cli.extension_preview import flag_lines, named_in, preview
+    from pinnace_rpc.options.extension_preview import flag_lines, named_in, preview
 
     named, is_discovering = named_in(words)
     lines = flag_lines(preview(named, is_discovering=is_discovering).flags)

@@ -9,8 +9,8 @@ prompt. Must not read files, nor import anything slow.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-from pinnace_rpc.cli.options import PROFILE_VARIABLE, SERVING_MODES, ExportOptions, Mode, Options
-from pinnace_rpc.cli.parser import (
+from pinnace_rpc.options.options import PROFILE_VARIABLE, SERVING_MODES, ExportOptions, Mode, Options
+from pinnace_rpc.options.parser import (
     HELP,
     CommandError,
     ParsedArguments,
@@ -19,9 +19,9 @@ from pinnace_rpc.cli.parser import (
     UsageError,
     no_such_option,
 )
-from pinnace_rpc.cli.streams import echo
-from pinnace_rpc.cli.table import NAMES, OPTIONS, SUBCOMMANDS
-from pinnace_rpc.cli.values import encodable
+from pinnace_rpc.options.streams import echo
+from pinnace_rpc.options.table import NAMES, OPTIONS, SUBCOMMANDS
+from pinnace_rpc.options.values import encodable
 
 _Values = dict[str, Any]  # Any: the table names the type
 
@@ -107,11 +107,11 @@ def unknown_option(name: str) -> UsageError:
 def _answer(request: str, words: Sequence[str]) -> NoReturn:
     """Print the help or the version."""
     if request == HELP:
-        from pinnace_rpc.cli.help import manual
+        from pinnace_rpc.options.help import manual
 
         echo(manual(words))
     else:
-        from pinnace_rpc.cli.shown.version import shown_version
+        from pinnace_rpc.options.shown.version import shown_version
 
         echo(shown_version())
     raise TextRequested
@@ -201,7 +201,7 @@ def _check_session(given: Mapping[str, Any], *, is_interactive: bool) -> None:
         raise CommandError(f"--session-id cannot be combined with {opening[0]}")
     # As in pi, --no-session and --session take precedence over it.
     if "resume" in given and not is_interactive and not is_in_memory and "session" not in given:
-        from pinnace_rpc.cli.unsupported import RESUME, UnsupportedFeatureError
+        from pinnace_rpc.options.unsupported import RESUME, UnsupportedFeatureError
 
         raise UnsupportedFeatureError(RESUME)
 
@@ -252,7 +252,7 @@ def refuse_misspelt_subcommand(words: Sequence[str]) -> None:
     is_meant = any(word.partition("=")[0] in _PROMPTING for word in words)
     if is_meant or not first or first[0] in "-@" or any(len(word.split()) != 1 for word in words):
         return
-    from pinnace_rpc.cli.unsupported import FOREIGN_COMMANDS, OTHER_NAMES
+    from pinnace_rpc.options.unsupported import FOREIGN_COMMANDS, OTHER_NAMES
     from pinnace_spec.nearest import nearest
 
     near = OTHER_NAMES.get(first.lower()) or nearest(first, SUBCOMMANDS, _NEAR)

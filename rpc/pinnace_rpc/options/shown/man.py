@@ -1,7 +1,7 @@
 """The manual page pinnace(1), from the tables of options.
 
-`python -m pinnace_rpc.cli.shown.man` writes docs/man/pinnace.1, which the wheel installs as share/man/man1/pinnace.1.
-Must not be loaded by the program.
+`python -m pinnace_rpc.options.shown.man` writes docs/man/pinnace.1, which the wheel installs as
+share/man/man1/pinnace.1. Must not be loaded by the program.
 """
 
 import re
@@ -11,9 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from pinnace_rpc.cli.help import NOTES, SUMMARY
-from pinnace_rpc.cli.parser import Option, Subcommand
-from pinnace_rpc.cli.table import GROUPS, SUBCOMMANDS, attach_command
+from pinnace_rpc.options.help import NOTES, SUMMARY
+from pinnace_rpc.options.parser import Option, Subcommand
+from pinnace_rpc.options.table import GROUPS, SUBCOMMANDS, attach_command
 
 PAGE: Final = Path("docs") / "man" / "pinnace.1"
 _TITLE: Final = re.compile(r"^(\w[^\n]*):\n", re.MULTILINE)
@@ -27,7 +27,7 @@ def manual_page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield '.\\" Made by python -m pinnace_rpc.cli.shown.man from the tables of options; do not edit.'
+    yield '.\\" Made by python -m pinnace_rpc.options.shown.man from the tables of options; do not edit.'
     yield '.TH PINNACE 1 "" pinnace "User commands"'
     yield from (".SH NAME", r"pinnace \- a headless coding agent for programs and single questions")
     yield from (".SH SYNOPSIS", ".B pinnace", "[OPTIONS] [TEXT ...]", ".br", ".B pinnace \\-p")

@@ -8,8 +8,8 @@ Must import nothing slow, since every start loads it.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_rpc.cli import values
-from pinnace_rpc.cli.options import (
+from pinnace_rpc.options import values
+from pinnace_rpc.options.options import (
     EXIT_CODES,
     EXPORT_FORMATS,
     LOG_VARIABLE,
@@ -21,7 +21,7 @@ from pinnace_rpc.cli.options import (
     SANDBOXES,
     TOOL_APPROVALS,
 )
-from pinnace_rpc.cli.parser import HELP, VERSION, Argument, Option, Subcommand
+from pinnace_rpc.options.parser import HELP, VERSION, Argument, Option, Subcommand
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES
 from pinnace_spec.records.messages import THINKING_LEVELS
 
@@ -480,7 +480,7 @@ NAMES: Final[Sequence[str]] = [name for option in OPTIONS for name in option.nam
 
 def attach_command() -> Subcommand:
     """Return what `pinnace attach` takes beside the flags of an agent. Its rows are where an attach can read them."""
-    from pinnace_rpc.attach.words import ROWS
+    from pinnace_rpc.options.words import ROWS
 
     return Subcommand(
         "pinnace attach",

@@ -1,1 +1,0 @@
-"""What commands print beside records: tables, the version, the manual page. Imports point to `cli` alone."""

@@ -1,0 +1,1 @@
+"""What commands print beside records: tables, the version, the manual page. Imports point to `options` alone."""
