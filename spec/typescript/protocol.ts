@@ -314,7 +314,7 @@ export interface ExportHtmlCommand {
 /**
  * Answer a dialog. This command has no response, whatever its content.
  * Rules: R-UI-01.
- * Since 0.37.0.
+ * Since 0.35.0.
  */
 export interface ExtensionUiResponseCommand {
   /** The type of the record. */
@@ -1887,7 +1887,7 @@ export interface EntryAppended {
 /**
  * A handler of an extension has failed.
  * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-WRN-01.
- * Since 0.37.0.
+ * Since 0.35.0.
  */
 export interface ExtensionError {
   /** The type of the record. */
@@ -1903,7 +1903,7 @@ export interface ExtensionError {
 /**
  * A request to the user, or something to show him, by its method.
  * Rules: R-WRN-01.
- * Since 0.37.0.
+ * Since 0.35.0.
  */
 export type ExtensionUiRequest =
   | SelectRequest
@@ -2143,7 +2143,7 @@ export interface ToolExecutionStart {
 /**
  * With the entries of the answer and the result.
  * Rules: R-TOL-10.
- * Since 0.27.0.
+ * Since 0.22.3.
  */
 export interface ToolExecutionUpdate {
   /** The type of the record. */
@@ -2266,9 +2266,15 @@ export interface AssistantMessage {
    * This program's alone.
    */
   attempts?: number;
-  /** The provider's id of the answer. */
+  /**
+   * The provider's id of the answer.
+   * Since 0.59.0.
+   */
   responseId?: string;
-  /** The model that answered, if the provider names another one than was requested. */
+  /**
+   * The model that answered, if the provider names another one than was requested.
+   * Since 0.71.0.
+   */
   responseModel?: string;
   /** Why the answer ended, in the provider's words. */
   rawStopReason?: string;
@@ -2324,7 +2330,10 @@ export interface BashExecutionMessage {
   fullOutputPath?: string | null;
   /** When it was made. */
   timestamp: number;
-  /** Whether models do not read the command and its output. */
+  /**
+   * Whether models do not read the command and its output.
+   * Since 0.32.1.
+   */
   excludeFromContext?: boolean;
 }
 
@@ -3348,7 +3357,10 @@ export interface ThinkingContent {
   thinking: string;
   /** Data that the provider expects back with the thoughts. */
   thinkingSignature?: string;
-  /** Whether only the provider can read the thoughts. */
+  /**
+   * Whether only the provider can read the thoughts.
+   * Since 0.55.2.
+   */
   redacted?: boolean;
 }
 
@@ -3591,7 +3603,10 @@ export interface Usage {
   cost: Cost;
   /** The part of `output` spent on thinking, where the provider reports. */
   reasoning?: number;
-  /** The part of `cacheWrite` that is cached for an hour. */
+  /**
+   * The part of `cacheWrite` that is cached for an hour.
+   * Since 0.79.4.
+   */
   cacheWrite1h?: number;
 }
 

@@ -62,9 +62,18 @@ _UNLISTED: Final[Mapping[str, Fields]] = {
         "compactionSummary": "summary tokensBefore",
     }.items()
 }
-_USAGE: Final = frozenset("input output cacheRead cacheWrite cacheWrite1h totalTokens cost".split())
+# Before 0.59: without the provider's id of an answer and the model that it names.
+_EARLIER_ANSWER: Final = _MESSAGES["assistant"] - {"responseId", "responseModel"}
+_EARLIER_USAGE: Final = frozenset("input output cacheRead cacheWrite totalTokens cost".split())
+_USAGE: Final = _EARLIER_USAGE | {"cacheWrite1h"}
 _COST: Final = frozenset("input output cacheRead cacheWrite total".split())
 _CALL: Final = frozenset("type id name arguments thoughtSignature".split())
+# The blocks of an answer.
+_BLOCKS: Final[Mapping[str, Fields]] = {
+    "text": frozenset({"type", "text", "textSignature"}),
+    "thinking": frozenset({"type", "thinking", "thinkingSignature", "redacted"}),
+    "toolCall": _CALL,
+}
 _STEP: Final = frozenset({"type", "contentIndex"})
 _STATE: Final = frozenset(
     "model thinkingLevel isStreaming isCompacting steeringMode followUpMode sessionFile sessionId sessionName "
@@ -88,6 +97,8 @@ class ExactProjection:
     unknown_names: frozenset[str] = frozenset({"messageId", "context", "by", "delegate", "directories", *OWN_COMMANDS})
     roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
     records: ClassVar[Mapping[str, Fields]] = _RECORDS
+    usage: ClassVar[Fields] = _USAGE
+    blocks: ClassVar[Mapping[str, Fields]] = _BLOCKS
     compaction: ClassVar[Fields] = _COMPACTION
     replies: ClassVar[Mapping[str, Fields]]
     """The fields of responses' data, for commands whose data later generations have extended."""
@@ -109,9 +120,9 @@ class ExactProjection:
         """Encode a `message_update` with the message so far, twice, encoded once."""
         # Every delta passes here, so nothing is called if no field has to be left out.
         snapshot = builder.snapshot()
-        has_more = not (snapshot.keys() <= _MESSAGES["assistant"] and snapshot["usage"].keys() <= _USAGE)
+        has_more = not (snapshot.keys() <= self.roles["assistant"] and snapshot["usage"].keys() <= self.usage)
         for block in snapshot["content"]:
-            has_more = has_more or "argumentsError" in block
+            has_more = has_more or not block.keys() <= self.blocks[block["type"]]
         message = encode_fragment(self._message(cast(Record, snapshot)) if has_more else snapshot)
         if event["type"] == "toolcall_start":
             event = _only(event, _STEP)
@@ -157,11 +168,11 @@ class ExactProjection:
         if message["role"] != "assistant":
             return _only(_without_created(message), fields)
         usage, content = cast(Record, message["usage"]), cast("list[Record]", message["content"])
-        if not (usage.keys() <= _USAGE and cast(Record, usage["cost"]).keys() <= _COST):
+        if not (usage.keys() <= self.usage and cast(Record, usage["cost"]).keys() <= _COST):
             cost = _only(cast(Record, usage["cost"]), _COST)
-            message = {**message, "usage": {**_only(usage, _USAGE), "cost": cost}}
-        if any(block["type"] == "toolCall" and not block.keys() <= _CALL for block in content):
-            shaped = [_only(block, _CALL) if block["type"] == "toolCall" else block for block in content]
+            message = {**message, "usage": {**_only(usage, self.usage), "cost": cost}}
+        if any(not block.keys() <= self.blocks[str(block["type"])] for block in content):
+            shaped = [_only(block, self.blocks[str(block["type"])]) for block in content]
             message = {**message, "content": shaped}
         return _only(message, fields)
 
@@ -212,7 +223,8 @@ class FifthProjection(ExactProjection):
     """Releases 0.31 to 0.65: automatic compactions have their own records, and requested ones have none."""
 
     profile: ClientProfile = "0.5x"
-    roles: ClassVar[Mapping[str, Fields]] = {**_MESSAGES, **_UNLISTED}
+    roles: ClassVar[Mapping[str, Fields]] = {**_MESSAGES, **_UNLISTED, "assistant": _EARLIER_ANSWER}
+    usage: ClassVar[Fields] = _EARLIER_USAGE
     records: ClassVar[Mapping[str, Fields]] = {
         kind: fields
         for kind, fields in (_RECORDS | {"agent_end": frozenset({"messages"})}).items()
@@ -222,6 +234,7 @@ class FifthProjection(ExactProjection):
     replies: ClassVar[Mapping[str, Fields]] = {**SeedProjection.replies, "get_session_stats": _STATS - {"contextUsage"}}
     auto_start: ClassVar[Fields] = frozenset({"reason"})
     auto_end: ClassVar[Fields] = frozenset({"result", "aborted", "willRetry", "errorMessage"})
+    leaves_out_null: ClassVar[bool] = True
 
     @property
     def event_names(self) -> tuple[str, ...]:
@@ -229,8 +242,8 @@ class FifthProjection(ExactProjection):
         return (*super().event_names, "auto_compaction_start", "auto_compaction_end")
 
     def _data(self, command: str, data: Record) -> Record:
-        if command == "get_last_assistant_text" and data.get("text") is None:
-            return {}  # as these releases wrote it, before null was published
+        if self.leaves_out_null and command == "get_last_assistant_text" and data.get("text") is None:
+            return {}  # as these releases wrote it; their documents have null
         return super()._data(command, data)
 
     def _event(self, kind: str, record: Record) -> Record | None:
@@ -247,7 +260,12 @@ class OldestProjection(FifthProjection):
     """Releases 0.16 to 0.30: one queue, no progress of tools, no retries, no dialogs."""
 
     profile: ClientProfile = "0.18"
-    roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
+    roles: ClassVar[Mapping[str, Fields]] = {
+        **_MESSAGES,
+        "assistant": _EARLIER_ANSWER,
+        "bashExecution": _MESSAGES["bashExecution"] - {"excludeFromContext"},
+    }
+    blocks: ClassVar[Mapping[str, Fields]] = {**_BLOCKS, "thinking": _BLOCKS["thinking"] - {"redacted"}}
     records: ClassVar[Mapping[str, Fields]] = {
         kind: fields
         for kind, fields in FifthProjection.records.items()
@@ -263,6 +281,7 @@ class OldestProjection(FifthProjection):
     }
     auto_start: ClassVar[Fields] = frozenset()
     auto_end: ClassVar[Fields] = frozenset({"result", "aborted"})
+    leaves_out_null: ClassVar[bool] = False
 
 
 def exact_projection(profile: ClientProfile) -> ExactProjection:

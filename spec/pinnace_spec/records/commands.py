@@ -732,7 +732,7 @@ class Hello(CommandModel):
 class ExtensionUiResponse(CommandModel):
     """Answer a dialog. This command has no response, whatever its content."""
 
-    since = "0.37.0"
+    since = "0.35.0"
     published = "0.51.0"
     group = "Protocol, dialogs and files"
     kind = "answer"

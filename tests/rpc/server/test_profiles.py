@@ -10,6 +10,7 @@ from pinnace_fuzz.harness.model_server.server import generated_delta
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.trials.reading import faults, joined_deltas, kinds
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+from pinnace_rpc.server.exact_projections import exact_projection
 from pinnace_spec.profiles.generations import generation
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES, EVENT_NAMES, PROFILES, ClientProfile, Profile
 from pinnace_spec.records.events import EVENTS
@@ -402,13 +403,44 @@ def test_deltas_add_up_for_a_reader_that_is_slow(agent: AgentStarter, profile: P
 
 
 @pytest.mark.parametrize(
-    ("profile", "data"), [("pi", {"text": None}), ("seed", {"text": None}), ("0.5x", {}), ("0.18", {})]
+    ("profile", "data"), [("pi", {"text": None}), ("seed", {"text": None}), ("0.5x", {}), ("0.18", {"text": None})]
 )
 def test_without_an_answer_its_text_is_null_or_left_out(
     agent: AgentStarter, profile: str, data: dict[str, object]
 ) -> None:
-    """R-PRO-02: null was published later than the releases that left it out."""
+    """R-STA-04: the releases of one profile left out what their documents call null."""
     pi = agent()
     pi.ask("hello", protocol=profile)
 
     assert data == pi.request({"type": "get_last_assistant_text"})["data"]
+
+
+USAGE = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 2, "totalTokens": 4, "cost": {"total": 0.1}}
+YOUNGER = [
+    {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": "", "thinkingSignature": "s", "redacted": True}],
+        "usage": {**USAGE, "cacheWrite1h": 2},
+        "responseId": "r",
+        "responseModel": "m",
+        "timestamp": 1,
+    },
+    {"role": "bashExecution", "command": "ls", "excludeFromContext": True, "timestamp": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("profile", "left_out"),
+    [
+        ("seed", set[str]()),
+        ("0.5x", {"responseId", "responseModel", "cacheWrite1h"}),
+        ("0.18", {"responseId", "responseModel", "cacheWrite1h", "redacted", "excludeFromContext"}),
+    ],
+)
+def test_an_older_profile_has_no_field_that_came_later(profile: ClientProfile, left_out: set[str]) -> None:
+    """R-PRO-02: in messages, their usage and their blocks."""
+    line = exact_projection(profile).line({"type": "agent_end", "messages": YOUNGER})
+    names = {"responseId", "responseModel", "cacheWrite1h", "redacted", "excludeFromContext"}
+
+    assert line is not None
+    assert left_out == {name for name in names if f'"{name}"'.encode() not in line}
