@@ -1,16 +1,16 @@
 """The files of one call of a tool: which of them the client serves, and what its answers mean.
 
 Text files below the working folder or an additional one, and those that do not exist, go to the client; everything
-else is on the disk, and so is a read that the client refuses. A write that the client refuses fails, since it may be
-the user's decision.
-Implements `ClientFiles` of the tools. Rules R-FIL-01, R-FIL-03, R-FIL-04.
+else is on the disk, and so is a read that the client refuses, or whose text is what the disk held before. A write that
+the client refuses fails, since it may be the user's decision.
+Implements `ClientFiles` of the tools. Rules R-FIL-01, R-FIL-03, R-FIL-04, R-FIL-06.
 """
 
 import os
 import stat
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -43,10 +43,11 @@ class CallFiles:
         """Return what the client has of a file; None: it is on the disk."""
         if not self._requests.offers("read_text_file") or not await self._is_served(path):
             return None
-        try:
-            return (await self._requests.read(path, self._call_id)).encode("utf-8")
-        except (ClientRefused, Unanswered, UnicodeEncodeError):  # a lone surrogate is no text of a file
+        served = await self._served(path)
+        if served is None:
             return None
+        stored = await _stored(path)
+        return stored.content if self._requests.common.is_outdated(stored.path, served, stored.content) else served
 
     async def begin_edit(self, path: str) -> bytes | None:
         """Return what the client has of a file that it can also write; None: it is edited on the disk."""
@@ -82,10 +83,39 @@ class CallFiles:
         except Unanswered as error:
             text = f"It is unknown whether {path} was written: {error}. Read it before you change it again."
             raise ToolError(text) from error
+        stored = await _stored(path)
+        self._requests.common.written(stored.path, data, stored.content)
         return True
+
+    async def _served(self, path: str) -> bytes | None:
+        try:
+            return (await self._requests.read(path, self._call_id)).encode("utf-8")
+        except (ClientRefused, Unanswered, UnicodeEncodeError):  # a lone surrogate is no text of a file
+            return None
 
     async def _is_served(self, path: str) -> bool:
         return await trio.to_thread.run_sync(partial(_is_served, path, self._folders), abandon_on_cancel=True)
+
+
+class _Stored(NamedTuple):
+    """What the disk has of a file that is served."""
+
+    path: str
+    """Its real path."""
+    content: bytes | None
+    """None: there is none that can be read."""
+
+
+async def _stored(path: str) -> _Stored:
+    return await trio.to_thread.run_sync(_content, path, abandon_on_cancel=True)
+
+
+def _content(path: str) -> _Stored:
+    real = os.path.realpath(path)
+    try:
+        return _Stored(real, _read(path) if os.path.lexists(path) else None)
+    except (OSError, ToolError):
+        return _Stored(real, None)
 
 
 def _is_served(path: str, folders: Sequence[str]) -> bool:
@@ -103,9 +133,13 @@ def _is_served(path: str, folders: Sequence[str]) -> bool:
         return False  # the disk has the words for it
 
 
-def _is_text(path: str) -> bool:
+def _read(path: str) -> bytes:
     with opened(path) as file:
-        content = file.read(MAX_SERVED_BYTES + 1)
+        return file.read(MAX_SERVED_BYTES + 1)
+
+
+def _is_text(path: str) -> bool:
+    content = _read(path)
     if image_type(content[:SNIFF_BYTES]) is not None or len(content) > MAX_SERVED_BYTES or b"\0" in content:
         return False
     try:

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.client_files.common_texts import CommonTexts
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_spec.records.messages import FileMethod
@@ -55,6 +56,8 @@ class ClientRequests:
         self._offered: frozenset[FileMethod] = frozenset()
         self._open: dict[str, _Request] = {}
         self._is_closed = False
+        self.common = CommonTexts()
+        """What the client and the disk had in common, which is known as long as the client."""
 
     def __len__(self) -> int:
         """Return the number of open requests."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from pinnace_fuzz.acp.observer import Fault, Observer
 from pinnace_fuzz.acp.schema import NotOfTheSchema, check_call, check_result
@@ -55,6 +55,26 @@ class Breach(NamedTuple):
     line: int
 
 
+class Observing(Protocol):
+    """What must hold for the messages of one connection, in their order. Gets those that the schema allows."""
+
+    def sent(self, message: Mapping[str, Any]) -> None:
+        """Take a message that was written to the agent."""
+        ...
+
+    def received(self, message: Mapping[str, Any]) -> Sequence[Fault]:
+        """Take a message of the agent, and return the rules that it breaks."""
+        ...
+
+    def forget(self, identity: object) -> None:
+        """Take a response that the schema does not allow."""
+        ...
+
+    def closed(self) -> Sequence[Fault]:
+        """Take the end of the connection, and return the rules that are broken."""
+        ...
+
+
 class AcpAgent:
     """One agent and its client."""
 
@@ -67,6 +87,8 @@ class AcpAgent:
         answer: Callable[[Message], Mapping[str, object] | None] | None = None,
         is_strict: bool = True,
         timeout_s: float = TIMEOUT_S,
+        version: int = 1,
+        observer: Observing | None = None,
     ) -> None:
         """Start the agent.
 
@@ -77,6 +99,8 @@ class AcpAgent:
             answer: Returns the result for a request of the agent, or None to leave it open.
             is_strict: A broken rule fails whatever waits; otherwise it is only in `breaches`.
             timeout_s: The longest wait for anything.
+            version: Of the protocol that is spoken.
+            observer: Holds the messages to the rules of their order; None: the one of version 1.
         """
         self.lines: list[AcpLine] = []
         """What was written, in both directions."""
@@ -88,7 +112,8 @@ class AcpAgent:
         self._answer: Callable[[Message], Mapping[str, object] | None] = answer or _leave_open
         self._is_strict = is_strict
         self._timeout_s = timeout_s
-        self._observer = Observer()
+        self._version = version
+        self._observer: Observing = observer or Observer()
         self._arrived_s: dict[object, float] = {}
         self._groups = 0
         self._methods: dict[object, str] = {}
@@ -125,7 +150,7 @@ class AcpAgent:
     def send(self, *messages: Message) -> None:
         """Send requests and notifications in one write."""
         for message in messages:
-            check_call(message, "agent")
+            check_call(message, "agent", self._version)
             if "id" in message:
                 self._methods[message["id"]] = message["method"]
             with self._more:
@@ -135,7 +160,7 @@ class AcpAgent:
     def respond(self, request: Message, result: Mapping[str, object]) -> None:
         """Answer a request of the agent."""
         message = {"jsonrpc": "2.0", "id": request["id"], "result": result}
-        check_result(message, request["method"], "client")
+        check_result(message, request["method"], "client", self._version)
         self._write(json.dumps(message).encode() + b"\n")
 
     def decline(self, request: Message) -> None:
@@ -308,9 +333,10 @@ class AcpAgent:
         is_call = isinstance(message.get("method"), str)
         try:
             if is_call:
-                check_call(message, "client")
+                check_call(message, "client", self._version)
             else:
-                check_result(message, self._methods.get(_hashable(message.get("id")), "_"), "agent")
+                method = self._methods.get(_hashable(message.get("id")), "_")
+                check_result(message, method, "agent", self._version)
         except NotOfTheSchema as error:
             self._report([Fault(SCHEMA_RULE, str(error))])
             if is_call and not self._is_strict:

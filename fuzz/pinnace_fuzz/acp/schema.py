@@ -1,8 +1,8 @@
-"""Holds messages of the Agent Client Protocol to its published schema, in both directions.
+"""Holds messages of the Agent Client Protocol to its published schemas, in both directions.
 
-`schema.json` is the stable schema of version 1, as the package `@agentclientprotocol/sdk` 2.4.0 has it (Apache License
-2.0). A message is held to the type that the schema names for its method and side; a method that the schema does not
-have must begin with an underscore.
+`schema.json` and `schema_v2.json` are the stable schemas of versions 1 and 2, as the package
+`@agentclientprotocol/sdk` 2.4.0 has them (Apache License 2.0). A message is held to the type that the schema names for
+its method and side; a method that the schema does not have must begin with an underscore.
 """
 
 import json
@@ -16,6 +16,8 @@ from jsonschema import Draft202012Validator
 Side: TypeAlias = Literal["agent", "client"]
 Json: TypeAlias = Mapping[str, Any]  # Any: JSON
 
+SCHEMAS: Final[Mapping[int, str]] = {1: "schema.json", 2: "schema_v2.json"}
+"""The file of each version."""
 _ENVELOPE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _LONGEST_ERRORS: Final = 3
 
@@ -24,34 +26,36 @@ class NotOfTheSchema(AssertionError):
     """A message that the schema does not allow."""
 
 
-def check_call(message: Json, receiver: Side) -> None:
+def check_call(message: Json, receiver: Side, version: int = 1) -> None:
     """Check a request or a notification.
 
     Args:
         message: The message.
         receiver: The side that it is for.
+        version: Of the protocol.
 
     Raises:
         NotOfTheSchema: It is not allowed.
     """
     _check_envelope(message)
     method = message["method"]
-    if method.startswith(("_", "$/")) and (receiver, method, "call") not in _types():
+    if method.startswith(("_", "$/")) and (receiver, method, "call") not in _types(version):
         return
     kind = "Request" if "id" in message else "Notification"
-    name = _types().get((receiver, method, "call"))
+    name = _types(version).get((receiver, method, "call"))
     if name is None or not name.endswith(kind):
         raise NotOfTheSchema(f"{method} is no {kind.lower()} to the {receiver}: {_shown(message)}")
-    _check(name, message.get("params", {}), message)
+    _check(name, message.get("params", {}), message, version)
 
 
-def check_result(message: Json, method: str, receiver: Side) -> None:
+def check_result(message: Json, method: str, receiver: Side, version: int = 1) -> None:
     """Check a response.
 
     Args:
         message: The response.
         method: Of the request.
         receiver: The side that has got the request, and responds.
+        version: Of the protocol.
 
     Raises:
         NotOfTheSchema: It is not allowed.
@@ -60,9 +64,9 @@ def check_result(message: Json, method: str, receiver: Side) -> None:
     if ("result" in message) == ("error" in message):
         raise NotOfTheSchema(f"a response has either a result or an error: {_shown(message)}")
     if "error" in message:
-        _check("Error", message["error"], message)
-    elif (name := _types().get((receiver, method, "result"))) is not None:
-        _check(name, message["result"], message)
+        _check("Error", message["error"], message, version)
+    elif (name := _types(version).get((receiver, method, "result"))) is not None:
+        _check(name, message["result"], message, version)
     elif not method.startswith("_"):
         raise NotOfTheSchema(f"{method} has no result: {_shown(message)}")
 
@@ -72,8 +76,8 @@ def _check_envelope(message: Json) -> None:
         raise NotOfTheSchema(f"no message of JSON-RPC 2.0: {_shown(message)}")
 
 
-def _check(name: str, value: Any, message: Json) -> None:
-    validator: Any = _validator(name)  # the types of jsonschema are incomplete
+def _check(name: str, value: Any, message: Json, version: int) -> None:
+    validator: Any = _validator(name, version)  # the types of jsonschema are incomplete
     errors: list[Any] = list(validator.iter_errors(value))
     if errors:
         said = "; ".join(f"{error.json_path}: {error.message[:300]}" for error in errors[:_LONGEST_ERRORS])
@@ -86,22 +90,22 @@ def _shown(message: Json) -> str:
 
 
 @cache
-def _schema() -> dict[str, Any]:
-    text = files("pinnace_fuzz.acp").joinpath("schema.json").read_text(encoding="utf-8")
+def _schema(version: int) -> dict[str, Any]:
+    text = files("pinnace_fuzz.acp").joinpath(SCHEMAS[version]).read_text(encoding="utf-8")
     return cast("dict[str, Any]", json.loads(text))
 
 
 @cache
-def _validator(name: str) -> Draft202012Validator:
-    definitions = _schema()["$defs"]
+def _validator(name: str, version: int) -> Draft202012Validator:
+    definitions = _schema(version)["$defs"]
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions})
 
 
 @cache
-def _types() -> Mapping[tuple[str, str, str], str]:
+def _types(version: int) -> Mapping[tuple[str, str, str], str]:
     """Return the name of each type, by the receiver of its request, its method, and what it is."""
     found: dict[tuple[str, str, str], str] = {}
-    for name, definition in _schema()["$defs"].items():
+    for name, definition in _schema(version)["$defs"].items():
         method, side = definition.get("x-method"), definition.get("x-side")
         if method is None:
             continue

@@ -12,7 +12,7 @@ from typing import Final
 from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import METHOD_NOT_FOUND, Reply
-from pinnace_rpc.acp.translation.tool_calls import Json
+from pinnace_rpc.acp.translation.shown import Json
 
 _READ: Final = "read_text_file"
 _OUTDATED: Final = "Another session has changed the file meanwhile, so nothing was written; try again"

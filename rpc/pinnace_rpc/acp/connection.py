@@ -1,14 +1,14 @@
-"""One client: reads its messages, answers what concerns no session, and passes the rest to the session that it names.
+"""One client: answers what concerns no session, and passes the rest to the session that it names.
 
-The reader never waits for work. A request that takes time is a task, which `$/cancel_request` can end; every request
-gets exactly one response. Must not know how a session speaks to its agent.
+Nothing here waits for work. A request that takes time is a task, which `$/cancel_request` can end; every request gets
+exactly one response. Must not know how a session speaks to its agent, nor the methods of a version.
 """
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
 import trio
 
@@ -18,31 +18,25 @@ from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import CoreEnded, EditorAgent
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
 from pinnace_rpc.acp.outbox import Outbox
-from pinnace_rpc.acp.session import ClientAbilities, Session, open_session
+from pinnace_rpc.acp.session import Client, Session, open_session
 from pinnace_rpc.acp.translation.jsonrpc import (
     AUTH_REQUIRED,
     CANCELLED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    MalformedMessage,
-    Notification,
-    Reply,
     Request,
     RequestError,
     RequestId,
-    parse_message,
 )
-from pinnace_rpc.acp.translation.params import InvalidParams, Params
+from pinnace_rpc.acp.translation.mcp_servers import read_servers
+from pinnace_rpc.acp.translation.params import Params
+from pinnace_rpc.acp.translation.parts import API_KEY
+from pinnace_rpc.acp.translation.version import Operation
 from pinnace_rpc.host.agents.ports import AgentStartError
 from pinnace_spec.rules.errors import NO_MODEL
-from pinnace_spec.wire.framing import MAX_RECORD_BYTES, TooLong
 
 _log: Final = logging.getLogger("pinnace.acp")
-
-PROTOCOL_VERSION: Final = 1
-_MOST_VERSION: Final = 65535
 
 Task: TypeAlias = Callable[[], Awaitable["Mapping[str, object] | NamedSession"]]
 
@@ -58,7 +52,7 @@ class Connection:
     """The conversation with one client."""
 
     def __init__(
-        self, nursery: trio.Nursery, outbox: Outbox, agents: Agents, library: Library | None, release: str
+        self, nursery: trio.Nursery, outbox: Outbox, agents: Agents, library: Library | None, client: Client
     ) -> None:
         """Begin; nothing is started before the first session.
 
@@ -67,14 +61,16 @@ class Connection:
             outbox: Takes what is written for the client.
             agents: Starts agents.
             library: The stored sessions; None: none are kept.
-            release: Of this program.
+            client: What the client has said of itself.
         """
         self._nursery = nursery
         self._outbox = outbox
         self._agents = agents
         self._library = library
-        self._release = release
-        self._abilities: ClientAbilities | None = None
+        self._client = client
+        self._translation = client.translation
+        self._has_requests = False
+        self._is_logged_out = False
         self._sessions: dict[str, Session] = {}
         self._folders: dict[str, Sequence[str]] = {}
         """The additional folders with which each was opened."""
@@ -88,18 +84,15 @@ class Connection:
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
         self._answered = trio.lowlevel.ParkingLot()
 
-    def take_line(self, line: bytes | TooLong) -> None:
-        """Take one line of the client."""
-        match parse_message(line):
-            case MalformedMessage(identity, error):
-                self._outbox.refuse_line(identity, error)
-            case Reply() as reply:
-                if not self._outbox.take_reply(reply):
-                    _log.info("a response to no request: %r", reply.id)
-            case Notification(method, params):
-                self._notified(method, params)
-            case Request() as request:
-                self._requested(request)
+    @property
+    def version(self) -> int:
+        """The version of the protocol."""
+        return self._translation.version
+
+    @property
+    def may_begin_again(self) -> bool:
+        """Whether the client may repeat `initialize`: the version allows it, and nothing was asked for."""
+        return self._translation.may_begin_again and not self._has_requests
 
     def end_turns(self) -> None:
         """The client sends no more: cancel all work that no agent continues. Other requests go on."""
@@ -126,51 +119,61 @@ class Connection:
 
     # Messages.
 
-    def _requested(self, request: Request) -> None:
-        if not self._outbox.begin(request.id):
-            self._outbox.refuse_line(None, RequestError(INVALID_REQUEST, f"id: {request.id!r} is in flight"))
-            return
-        try:
-            if isinstance(request.params, list):
-                raise RequestError(INVALID_PARAMS, "params: must be an object")
-            self._dispatch(request)
-        except RequestError as error:
-            self._outbox.refuse(request.id, error)
+    def requested(self, request: Request) -> None:
+        """Take a request.
 
-    def _dispatch(self, request: Request) -> None:
-        params = Params(request.params)
-        if request.method == "initialize":
-            self._outbox.respond(request.id, self._initialize(params))
-            return
-        abilities, library = self._abilities, self._library
-        if abilities is None:
-            raise RequestError(INVALID_REQUEST, f"{request.method}: initialize comes first")
-        match request.method:
-            case "authenticate":
-                self._begin(request.id, partial(self._authenticate, params))
-            case "session/new":
-                self._begin(request.id, partial(self._new, abilities, params))
-            case "session/load" | "session/resume" as method if library is not None:
-                shows = method == "session/load"
-                self._begin(request.id, partial(self._open_stored, library, abilities, params, shows=shows))
-            case "session/list" if library is not None:
-                self._begin(request.id, partial(self._list, library, params))
-            case "session/delete" if library is not None:
-                self._begin(request.id, partial(self._delete, library, params))
-            case "session/close":
-                self._begin(request.id, partial(self._close, self._session(params)))
-            case "session/set_mode":
+        Raises:
+            RequestError: It can't be carried out.
+        """
+        self._has_requests = True
+        if isinstance(request.params, list):
+            raise RequestError(INVALID_PARAMS, "params: must be an object")
+        operation = self._translation.operations.get(request.method)
+        if operation is None:
+            raise _unknown_method(request.method)
+        self._dispatch(operation, request, Params(request.params))
+
+    def _dispatch(self, operation: Operation, request: Request, params: Params) -> None:
+        match operation:
+            case "log_in":
+                self._begin(request.id, partial(self._log_in, params))
+            case "log_out":
+                self._is_logged_out = True
+                self._outbox.respond(request.id, {})
+            case "new":
+                self._begin(request.id, partial(self._new, params))
+            case "open":
+                self._check_stored(request.method)
+                shows = self._translation.shows_history(request.method, params)
+                self._begin(request.id, partial(self._open_stored, params, shows=shows))
+            case "list":
+                self._check_stored(request.method)
+                self._begin(request.id, partial(self._list, params))
+            case "delete":
+                if self._library is None:
+                    raise _unknown_method(request.method)
+                self._begin(request.id, partial(self._delete, self._library, params))
+            case "close":
+                self._begin(request.id, partial(self._close, params))
+            case "set_mode":
                 self._begin(request.id, partial(self._session(params).set_mode, params))
-            case "session/set_config_option":
+            case "set_option":
                 self._begin(request.id, partial(self._session(params).set_option, params))
-            case "session/prompt":
-                self._session(params).prompt(request.id, params)
-            case "_session/steering":
+            case "prompt":
+                session = self._session(params)
+                self._check_logged_in()
+                session.prompt(request.id, params)
+            case "steer":
                 self._session(params).steer(request.id, params)
+            case "cancel_call":
+                self._begin(request.id, partial(self._session(params).cancel_call, params, "toolCallId"))
+            case "cancel_terminal":
+                self._begin(request.id, partial(self._session(params).cancel_call, params, "terminalId"))
             case _:
-                raise RequestError(METHOD_NOT_FOUND, f"{request.method[:200]}: unknown method")
+                assert_never(operation)
 
-    def _notified(self, method: str, params: object) -> None:
+    def notified(self, method: str, params: object) -> None:
+        """Take a notification."""
         fields = as_object(params) or {}
         if method == "session/cancel":
             session = self._sessions.get(str(fields.get("sessionId")))
@@ -184,6 +187,15 @@ class Connection:
             else:
                 for session in self._sessions.values():
                     session.cancel_request(identity)
+
+    def _check_stored(self, method: str) -> None:
+        """Raise if there is no such method, since sessions are not stored and the version does not need it."""
+        if self._library is None and not self._translation.lists_always:
+            raise _unknown_method(method)
+
+    def _check_logged_in(self) -> None:
+        if self._is_logged_out:
+            raise RequestError(AUTH_REQUIRED, "the client has logged out; log in first", {"errorCode": "logged_out"})
 
     def _begin(self, identity: RequestId, work: Task) -> None:
         """Start a task for a request, which is answered when it ends."""
@@ -221,33 +233,9 @@ class Connection:
 
     # Requests that concern no session.
 
-    def _initialize(self, params: Params) -> dict[str, object]:
-        if self._abilities is not None:
-            raise RequestError(INVALID_REQUEST, "initialize: was called before")
-        params.integer("protocolVersion", 0, _MOST_VERSION)
-        given = as_object(params.fields.get("clientCapabilities")) or {}
-        capabilities = Params(given, "params.clientCapabilities")
-        self._abilities = ClientAbilities(capabilities)
-        sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}}
-        if self._library is not None:
-            sessions |= {"list": {}, "delete": {}, "resume": {}}
-        return {
-            "protocolVersion": PROTOCOL_VERSION,
-            "agentCapabilities": {
-                "loadSession": self._library is not None,
-                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": True, "sse": False},
-                "sessionCapabilities": sessions,
-                "auth": {},
-            },
-            "authMethods": [] if self._agents.has_model() else _auth_methods(self._abilities),
-            "agentInfo": {"name": "pinnace", "title": "pinnace", "version": self._release},
-            "_meta": {"steering": {"supported": True}, "pinnace": {"limits": {"lineBytes": MAX_RECORD_BYTES}}},
-        }
-
-    async def _authenticate(self, params: Params) -> dict[str, object]:
-        if params.text("methodId") != "api-key":
-            raise params.invalid("methodId", 'must be "api-key"; "login" is for a terminal')
+    async def _log_in(self, params: Params) -> dict[str, object]:
+        if params.text("methodId") != API_KEY:
+            raise params.invalid("methodId", f'must be "{API_KEY}"; "login" is for a terminal')
         core = self._attended(OpenedAgent(await self._agents.start_passing("/", "--no-session")))
         try:
             answer = await core.ask("get_available_models")
@@ -256,14 +244,17 @@ class Connection:
         data = as_object(answer.get("data")) or {}
         if not data.get("models"):
             raise _no_model()
+        self._is_logged_out = False
         for session in self._sessions.values():
             session.expect_keys()
         return {"_meta": {}}
 
-    async def _list(self, library: Library, params: Params) -> Mapping[str, object]:
+    async def _list(self, params: Params) -> Mapping[str, object]:
         cwd = params.nullable_path("cwd")
         cursor = params.nullable_text("cursor")
-        read = partial(library.page, cwd, cursor, trio.from_thread.check_cancelled)
+        if self._library is None:
+            return {"sessions": []}
+        read = partial(self._library.page, cwd, cursor, trio.from_thread.check_cancelled)
         return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def _delete(self, library: Library, params: Params) -> dict[str, object]:
@@ -284,21 +275,23 @@ class Connection:
             raise unknown_session(session_id)
         return session
 
-    async def _new(self, abilities: ClientAbilities, params: Params) -> NamedSession:
+    async def _new(self, params: Params) -> NamedSession:
+        self._check_logged_in()
         cwd = params.folder("cwd")
-        servers, folders = _servers(params), _folders(params)
-        session = await self._opened(cwd, None, folders, servers, abilities)
+        servers, folders = read_servers(params, self._translation.server_fields), _folders(params)
+        session = await self._opened(cwd, None, folders, servers)
         if not session.has_model:
             await session.close()
             raise _no_model()
+        await session.prepare()
         return NamedSession({"sessionId": session.id, **session.described()}, session)
 
-    async def _open_stored(
-        self, library: Library, abilities: ClientAbilities, params: Params, *, shows: bool
-    ) -> NamedSession:
+    async def _open_stored(self, params: Params, *, shows: bool) -> NamedSession:
         async with self._opening_alone(params.text("sessionId")):
-            session = await self._stored(library, abilities, params)
+            session = await self._stored(params)
         await session.join(shows=shows)
+        await session.prepare()
+        session.synchronize()
         return NamedSession(session.described(), session)
 
     @asynccontextmanager
@@ -312,16 +305,18 @@ class Connection:
             if not lock.locked():
                 self._opening.pop(session_id, None)
 
-    async def _stored(self, library: Library, abilities: ClientAbilities, params: Params) -> Session:
+    async def _stored(self, params: Params) -> Session:
         """Return a session that is stored: the open one, or one that is opened now."""
         session_id = params.text("sessionId")
         cwd = params.folder("cwd")
-        servers, folders = _servers(params), _folders(params)
+        servers, folders = read_servers(params, self._translation.server_fields), _folders(params)
         session = self._sessions.get(session_id)
         if session is None:
+            if (library := self._library) is None:
+                raise unknown_session(session_id)
             stored = await trio.to_thread.run_sync(library.find, session_id, cwd)
             try:
-                session = await self._opened(cwd, str(stored.path), folders, servers, abilities)
+                session = await self._opened(cwd, str(stored.path), folders, servers)
             except CoreEnded:
                 # Most often another process has the session, which the agent has waited for.
                 await trio.to_thread.run_sync(library.check_free, stored.path)
@@ -335,9 +330,7 @@ class Connection:
             self._folders[session_id] = folders
         return session
 
-    async def _opened(
-        self, cwd: str, stored: str | None, folders: Sequence[str], servers: str | None, abilities: ClientAbilities
-    ) -> Session:
+    async def _opened(self, cwd: str, stored: str | None, folders: Sequence[str], servers: str | None) -> Session:
         """Return a session with an agent of its own, a stored one or a new one, with these folders and servers.
 
         Cancelled, a new agent is ended, and one that outlives this is left.
@@ -346,7 +339,7 @@ class Connection:
         opened = await self._agents.agent_of(cwd, stored, flags, servers)
         core = self._attended(opened)
         try:
-            session = await open_session(core, cwd, self._outbox, abilities, self._nursery, self._files)
+            session = await open_session(core, cwd, self._outbox, self._client, self._nursery, self._files)
             if opened.name is not None:
                 await session.adopt(opened.name, self._agents.wanted, opened.other_options, folders)
         except BaseException:
@@ -381,59 +374,11 @@ class Connection:
             del self._servers[session.id]
         session.ended(session.core.end_text)
 
-    async def _close(self, session: Session) -> dict[str, object]:
-        await session.close()
+    async def _close(self, params: Params) -> dict[str, object]:
+        session_id = params.text("sessionId")
+        if session_id in self._sessions or not self._translation.closes_unknown:
+            await self._session(params).close()
         return {"_meta": {}}
-
-
-def _auth_methods(abilities: ClientAbilities) -> list[Mapping[str, object]]:
-    description = "Set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
-    methods: list[Mapping[str, object]] = [{"id": "api-key", "name": "API key", "description": description}]
-    if abilities.terminals:
-        asked = "Asks for a provider and its key, at a terminal"
-        login: dict[str, object] = {"id": "login", "name": "Log in", "description": asked}
-        methods.append({"type": "terminal", **login, "args": ["--login"], "env": {}})
-    return methods
-
-
-def _servers(params: Params) -> str | None:
-    """Return the MCP servers of a request, for the agent of its session; None: there are none.
-
-    Raises:
-        InvalidParams: One is not described completely, is of a type that was not offered, or has the name of another.
-    """
-    if params.fields.get("mcpServers") is None:
-        return None
-    names: list[str] = []
-    described: list[Mapping[str, object]] = []
-    for server in params.objects("mcpServers"):
-        name = server.text("name")
-        if name in names:
-            raise server.invalid("name", f"{name!r} is the name of another server, too")
-        match server.optional_text("type") or "stdio":
-            case "stdio":
-                server.text("command")
-                server.texts("args")
-                pairs = "env"
-            case "http":
-                server.text("url")
-                pairs = "headers"
-            case other:
-                raise server.invalid("type", f"{other[:50]} is not supported; use stdio or http")
-        for pair in server.objects(pairs):
-            pair.text("name")
-            pair.text("value")
-        from pinnace_agent.mcp.configuration import client_problem  # with the first server
-
-        if (problem := client_problem(server.fields)) is not None:
-            raise InvalidParams(server.path, problem)
-        names.append(name)
-        described.append(server.fields)
-    if not described:
-        return None
-    from pinnace_agent.mcp.configuration import client_text
-
-    return client_text(described)
 
 
 def _folders(params: Params) -> list[str]:
@@ -445,6 +390,10 @@ def _folders(params: Params) -> list[str]:
     if params.fields.get("additionalDirectories") is None:
         return []
     return params.folders("additionalDirectories")
+
+
+def _unknown_method(method: str) -> RequestError:
+    return RequestError(METHOD_NOT_FOUND, f"{method[:200]}: unknown method")
 
 
 def _no_model() -> RequestError:

@@ -9,15 +9,16 @@ from typing import Final, TypeAlias, cast
 
 import trio
 
-from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import METHOD_NOT_FOUND, Reply
-from pinnace_rpc.acp.translation.tool_calls import Json, fenced, text_content
-from pinnace_rpc.acp.translation.updates import Update
+from pinnace_rpc.acp.translation.shown import Call, Json, Update
+from pinnace_rpc.acp.translation.tool_calls import text_content
+from pinnace_rpc.acp.translation.version import Option, Question, Translation
 
 DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
 
-_CONFIRM_KINDS: Final = (("allow_once", "Yes", "allow_once"), ("reject_once", "No", "reject_once"))
+_CONFIRM_KINDS: Final = (Option("allow_once", "Yes", "allow_once"), Option("reject_once", "No", "reject_once"))
 
 Emit: TypeAlias = Callable[[Update], None]
 
@@ -26,22 +27,37 @@ class OpenDialogs:
     """The open questions of one session."""
 
     def __init__(
-        self, session_id: str, outbox: Outbox, answer: Callable[[Json], None], emit: Emit, *, has_forms: bool
+        self,
+        session_id: str,
+        cwd: str,
+        outbox: Outbox,
+        answer: Callable[[Json], None],
+        emit: Emit,
+        changed: Callable[[], None],
+        translation: Translation,
+        *,
+        has_forms: bool,
     ) -> None:
         """Begin without any.
 
         Args:
             session_id: Of the session.
+            cwd: Its folder.
             outbox: Takes requests to the client.
             answer: Takes answers for the agent.
             emit: Takes updates of the session.
+            changed: Called when a question has been asked, or is over.
+            translation: Of the client's version.
             has_forms: Whether the client can show forms.
         """
         self._has_forms = has_forms
         self._session_id = session_id
+        self._cwd = cwd
+        self._translation = translation
         self._outbox = outbox
         self._answer = answer
         self._emit = emit
+        self._changed = changed
         self._open: dict[str, int] = {}
         """The request for each dialog, by the dialog's id."""
         self._calls: dict[str, str] = {}
@@ -51,7 +67,16 @@ class OpenDialogs:
         self._refuses_permissions = False
         self._count = 0
 
-    def ask(self, record: Json, call: Update | None) -> None:
+    @property
+    def calls(self) -> frozenset[str]:
+        """The agent's ids of the calls that open questions are about."""
+        return frozenset(self._calls)
+
+    def __len__(self) -> int:
+        """Return the number of open questions."""
+        return len(self._open)
+
+    def ask(self, record: Json, call: Call | None) -> None:
         """Ask the client's user.
 
         Args:
@@ -67,7 +92,7 @@ class OpenDialogs:
         elif self._has_forms:
             self._ask_form(record, call)
         elif method == "confirm":
-            self._ask_announced(record)
+            self._ask_alone(record)
         else:
             self._decline(record)
 
@@ -96,26 +121,23 @@ class OpenDialogs:
 
     # Permissions.
 
-    def _ask_permission(self, record: Json, call: Update, options: Sequence[tuple[str, str, str]]) -> None:
+    def _ask_permission(
+        self, record: Json, call: Call | None, options: Sequence[Option], announced: str | None = None
+    ) -> None:
         if self._refuses_permissions:
             self._forget(str(record["id"]))
             self._refuse(record, options)
             return
         if isinstance(call_id := record.get("toolCallId"), str):
             self._calls[call_id] = str(record["id"])
-        # The question shows the call completely, with what the user has to know of it.
-        shown = [*as_array(call.get("content")), *text_content(fenced(str(record.get("title", ""))))]
-        params = {
-            "sessionId": self._session_id,
-            "toolCall": {**call, "status": "pending", "content": shown},
-            "options": [{"optionId": identity, "name": name, "kind": kind} for identity, name, kind in options],
-        }
+        question = Question(str(record.get("title", "")), str(record.get("message", "")), call, announced, options)
+        params = {"sessionId": self._session_id, **self._translation.permission(question, self._cwd)}
 
         def take(reply: Reply) -> None:
             if _code(reply) == METHOD_NOT_FOUND:
                 self._refuses_permissions = True
             chosen = _chosen(reply)
-            index = next((place for place, option in enumerate(options) if option[0] == chosen), None)
+            index = next((place for place, option in enumerate(options) if option.id == chosen), None)
             if index is None:
                 self._refuse(record, options)
             else:
@@ -123,25 +145,29 @@ class OpenDialogs:
 
         self._request(record, "session/request_permission", params, take)
 
-    def _ask_announced(self, record: Json) -> None:
-        """Ask for a permission on a call that exists for the question alone."""
+    def _ask_alone(self, record: Json) -> None:
+        """Ask for a permission that is about no call; some versions need one that exists for the question alone."""
+        if not self._translation.announces_questions:
+            self._ask_permission(record, None, _CONFIRM_KINDS)
+            return
         self._count += 1
         title = str(record.get("title", "")) or "Question"
-        call: Update = {"toolCallId": f"dialog:{self._count}", "title": title, "kind": "other", "status": "pending"}
+        announced = f"dialog:{self._count}"
+        call: Update = {"toolCallId": announced, "title": title, "kind": "other", "status": "pending"}
         if said := str(record.get("message", "")):
-            call["content"] = [{"type": "content", "content": {"type": "text", "text": said}}]
+            call["content"] = text_content(said)
         self._emit({"sessionUpdate": "tool_call", **call})
-        self._announced[str(record["id"])] = str(call["toolCallId"])
-        self._ask_permission(record, call, _CONFIRM_KINDS)
+        self._announced[str(record["id"])] = announced
+        self._ask_permission({**record, "title": title}, None, _CONFIRM_KINDS, announced)
 
-    def _give(self, record: Json, options: Sequence[tuple[str, str, str]], index: int) -> None:
+    def _give(self, record: Json, options: Sequence[Option], index: int) -> None:
         if record["method"] == "confirm":
-            self._post(record, confirmed=options[index][2].startswith("allow"))
+            self._post(record, confirmed=options[index].kind.startswith("allow"))
         else:
             self._post(record, value=cast("Sequence[object]", record["options"])[index])
 
-    def _refuse(self, record: Json, options: Sequence[tuple[str, str, str]]) -> None:
-        index = next((place for place, option in enumerate(options) if option[2] == "reject_once"), None)
+    def _refuse(self, record: Json, options: Sequence[Option]) -> None:
+        index = next((place for place, option in enumerate(options) if option.kind == "reject_once"), None)
         if index is None:
             self._decline(record)
         else:
@@ -149,7 +175,7 @@ class OpenDialogs:
 
     # Forms.
 
-    def _ask_form(self, record: Json, call: Update | None) -> None:
+    def _ask_form(self, record: Json, call: Call | None) -> None:
         title = str(record.get("title", ""))
         properties, read = _form(record)
         params: dict[str, object] = {
@@ -159,7 +185,7 @@ class OpenDialogs:
             "requestedSchema": {"type": "object", "properties": properties, "required": list(properties)},
         }
         if call is not None:
-            params["toolCallId"] = call["toolCallId"]
+            params["toolCallId"] = call.id
 
         def take(reply: Reply) -> None:
             result = as_object(reply.result) or {}
@@ -182,6 +208,7 @@ class OpenDialogs:
             take(reply)
 
         self._open[dialog] = self._outbox.ask(method, params, once)
+        self._changed()
 
     def _withdraw(self, dialog: str) -> None:
         request = self._open.get(dialog)
@@ -195,6 +222,7 @@ class OpenDialogs:
             self._emit({"sessionUpdate": "tool_call_update", "toolCallId": announced, "status": "completed"})
         for call_id in [key for key, value in self._calls.items() if value == dialog]:
             del self._calls[call_id]
+        self._changed()
 
     def _decline(self, record: Json) -> None:
         self._post(record, cancelled=True)
@@ -203,12 +231,12 @@ class OpenDialogs:
         self._answer({"type": "extension_ui_response", "id": record["id"], **answer})
 
 
-def _given_options(record: Json, kinds: Sequence[object]) -> list[tuple[str, str, str]]:
+def _given_options(record: Json, kinds: Sequence[object]) -> list[Option]:
     """Return the id, the name and the kind of each option. Ids are kinds where no kind comes twice."""
     names = [str(name) for name in cast("Sequence[object]", record["options"])]
     is_unique = len(set(map(str, kinds))) == len(kinds)
     return [
-        (str(kind) if is_unique else f"{kind}:{index}", name, str(kind))
+        Option(str(kind) if is_unique else f"{kind}:{index}", name, str(kind))
         for index, (name, kind) in enumerate(zip(names, kinds, strict=False))
     ]
 

@@ -139,7 +139,8 @@ def check_folder(of_session: str, cwd: str) -> None:
 
 def unknown_session(session_id: str) -> RequestError:
     """Return the error of an id that names no session."""
-    return RequestError(NOT_FOUND, f"no session has the id {session_id[:200]!r}", {"errorCode": "session_not_found"})
+    data = {"errorCode": "session_not_found", "sessionId": session_id}
+    return RequestError(NOT_FOUND, f"no session has the id {session_id[:200]!r}", data)
 
 
 def _failed(text: str, code: str) -> RequestError:

@@ -12,9 +12,9 @@ from typing import Final
 import trio
 
 from pinnace_rpc.acp.agents import Agents
-from pinnace_rpc.acp.connection import Connection
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.router import Router
 from pinnace_rpc.acp.translation.jsonrpc import CANCELLED, RequestError
 from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.options.release import program_version
@@ -73,34 +73,34 @@ class _Server:
             async with trio.open_nursery() as agents:
                 release = program_version()
                 starter = Agents(agents, self._words, self._options, release, is_persistent=self._library is not None)
-                connection = Connection(agents, self._outbox, starter, self._library, release)
-                agents.start_soon(self._read, connection)
+                router = Router(agents, self._outbox, starter, self._library, release)
+                agents.start_soon(self._read, router)
                 await self._ending.wait()
-                connection.end_turns()
+                router.end_turns()
                 with self._patience:
                     self._patience.deadline = trio.current_time() + _REQUESTS_S
-                    await connection.wait_answered()
-                connection.close()
+                    await router.wait_answered()
+                router.close()
                 with trio.move_on_after(_END_S):
-                    await connection.wait_closed()
+                    await router.wait_closed()
                 agents.cancel_scope.cancel()
             self._outbox.refuse_rest(RequestError(CANCELLED, "pinnace is ending", {"errorCode": "shutting_down"}))
             self._outbox.close()
             await stdout.wait_read(lambda: self.signal_number is not None, pumped)
             nursery.cancel_scope.cancel()
 
-    async def _read(self, connection: Connection) -> None:
+    async def _read(self, router: Router) -> None:
         decoder = LineDecoder()
         async with stdio.open_stdin() as stdin:
             with suppress(trio.BrokenResourceError):
                 while chunk := await stdin.receive_some(stdio.READ_BYTES):
                     decoder.receive_data(chunk)
                     for line in decoder.lines():
-                        connection.take_line(line)
+                        router.take_line(line)
                     await self._outbox.room()
         decoder.close()
         for line in decoder.lines():
-            connection.take_line(line)
+            router.take_line(line)
         self._ending.set()
 
     async def _pump(self, stdout: stdio.Stdout, pumped: trio.Event) -> None:

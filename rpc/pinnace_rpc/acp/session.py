@@ -1,18 +1,17 @@
 """One session: a client's requests on one side, an agent's process on the other.
 
 Everything that the agent reports is translated in the callback of its record, so the order of updates is the order of
-records, and what precedes the end of a run precedes the response of its prompt. Updates are held until the response
-that names the session is written. Must not know other sessions.
+records, and what precedes the end of a run precedes the end of its turn. Updates are held until the client knows the
+session. Must not know other sessions, nor how a version of the protocol writes anything.
 """
 
 import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import trio
 
@@ -20,17 +19,32 @@ from pinnace_agent.core.json_access import as_amount, as_array, as_object
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import CoreEnded, EditorAgent, Record
 from pinnace_rpc.acp.dialogs import DIALOGS, OpenDialogs
+from pinnace_rpc.acp.figures import Figures, data_of, read_settings
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.translation import tool_calls
+from pinnace_rpc.acp.translation.abilities import Abilities
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
 from pinnace_rpc.acp.translation.options import EditorOptions, ReportedSettings, mode_change
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
+from pinnace_rpc.acp.translation.shown import (
+    CallReplayed,
+    DetailsChanged,
+    InfoChanged,
+    Json,
+    Noticed,
+    Remarked,
+    Severity,
+    Shown,
+    Update,
+    UserMessage,
+)
 from pinnace_rpc.acp.translation.stop_reasons import TurnResult, ending, failure, is_refusal, refusal
 from pinnace_rpc.acp.translation.titles import date_text, session_title
-from pinnace_rpc.acp.translation.tool_calls import Json
-from pinnace_rpc.acp.translation.updates import ClientFeatures, Translator, Update, notice
+from pinnace_rpc.acp.translation.translator import Translator
+from pinnace_rpc.acp.translation.version import OpenedSession, Outcome, Translation
 from pinnace_rpc.acp.turns import PromptTurn, Turns
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -43,25 +57,16 @@ _PROTOCOLS: Final = frozenset({"pi", "1.5"})
 _NO_ENTRY: Final = "-"
 _SERVERS_S: Final = 3.0
 """How long the opening of a session waits for the servers of its client; they go on connecting behind it."""
-_NOTICE_SEVERITIES: Final = frozenset({"info", "warning", "error"})
+_SEVERITIES: Final[dict[object, Severity]] = {"info": "info", "warning": "warning", "error": "error"}
+_CALL_RECORDS: Final = frozenset({"tool_execution_start", "tool_execution_update", "tool_execution_end"})
 
 
-class ClientAbilities(ClientFeatures):
-    """What the client has said of itself."""
+class Client(NamedTuple):
+    """The client of a connection."""
 
-    def __init__(self, capabilities: Params) -> None:
-        """Read the capabilities of `initialize`; what is malformed counts as absent."""
-        super().__init__(
-            notices=capabilities.has("session", "notices"), compactions=capabilities.has("session", "compaction")
-        )
-        self.terminals = (as_object(capabilities.fields.get("auth")) or {}).get("terminal") is True
-        """It can run the agent's program at a terminal, for a login."""
-        self.forms = capabilities.has("elicitation", "form")
-        self.switches = capabilities.has("session", "configOptions", "boolean")
-        files = as_object(capabilities.fields.get("fs")) or {}
-        served = (("readTextFile", "read_text_file"), ("writeTextFile", "write_text_file"))
-        self.files = [method for name, method in served if files.get(name) is True]
-        """What the client does with files, as the agent calls it."""
+    translation: Translation
+    """Of the version that it speaks."""
+    abilities: Abilities
 
 
 class Session:
@@ -72,7 +77,7 @@ class Session:
         core: EditorAgent,
         cwd: str,
         outbox: Outbox,
-        abilities: ClientAbilities,
+        client: Client,
         settings: ReportedSettings,
         nursery: trio.Nursery,
         files: set[ClientFiles],
@@ -83,61 +88,64 @@ class Session:
         self.cwd = cwd
         self.core = core
         self._outbox = outbox
-        self._abilities = abilities
-        self._translator = Translator(cwd, abilities)
+        translation, self._abilities = client
+        self._translation = translation
+        self._translator = Translator()
+        self._updates = translation.updates(cwd, self._abilities)
+        self._lifecycle = translation.lifecycle(outbox, self._emit)
         self._turns = Turns()
-        self._dialogs = OpenDialogs(self.id, outbox, core.post, self._emit, has_forms=abilities.forms)
+        self._dialogs = OpenDialogs(
+            self.id,
+            cwd,
+            outbox,
+            core.post,
+            self._emit,
+            self._note_waiting,
+            translation,
+            has_forms=self._abilities.forms,
+        )
         self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[Callable[[], None]] | None = []
         """What is done once the client knows the session; None: it does."""
-        self._settings = settings
-        self._models = settings.models
+        self._figures = Figures(core, settings, self._show, has_switches=self._abilities.switches)
         self._servers = McpServers(settings.state)
-        self._known_levels = settings.levels
-        self._stored_as = self.id
-        """The session that the agent has now, which an extension may have changed."""
-        self._commands: Sequence[Json] | None = None
-        self._usage: Update = {}
         self._has_title = bool(settings.state.get("sessionName") or settings.state.get("messageCount"))
-        self._is_changing = False
-        """The client changes an option, and learns of the result by the response."""
         self._is_at_work = settings.state.get("isStreaming") is True
         """A run is active, begun by a prompt or by the agent itself."""
-        self._shows_work = False
-        """The client knows that one is active."""
         self._is_joining = self._is_at_work
         """It has begun before this: what it has done so far is in entries, and its records are not shown until then."""
         self._has_new_keys = False
+        self._is_closing = False
         self._steering: set[RequestId] = set()
         """The requests to steer that the agent has not answered."""
         self._finishing: Callable[[], None] | None = None
-        """Responds to the prompt whose turn is over but for the answers of aborts."""
+        """Ends the turn that is over but for the answers of aborts."""
         self._kept_options: Sequence[str] = ()
         """Options of the client that the agent, which has run before, could not take over."""
-        self._notices: list[str] = []
+        self._notices: list[Noticed] = []
         """For a client without notices: shown with the next turn."""
         self._warned: set[str] = set()
         """The warnings of the state at the opening, which a record may repeat."""
+        self.over = trio.Event()
+        """The agent has ended, and every request is answered that it had."""
 
     # Opening.
 
     @property
     def has_model(self) -> bool:
         """Whether there is a model that can be used."""
-        return bool(self._settings.models)
+        return bool(self._figures.settings.models)
 
-    def described(self) -> dict[str, object]:
+    def described(self) -> Json:
         """Return the fields of the response that names the session."""
         details: dict[str, object] = {}
         if servers := self._servers.described():
             details["mcpServers"] = servers
         if self._kept_options:
             details["keptOptions"] = self._kept_options
-        return {
-            "modes": self._settings.modes(),
-            "configOptions": self._settings.options(has_switches=self._abilities.switches),
-            **({"_meta": {"pinnace": details}} if details else {}),
-        }
+        figures = self._figures
+        commands = figures.commands or ()
+        return self._translation.opened(OpenedSession(figures.settings.modes(), figures.options(), commands, details))
 
     async def use_servers(self, servers: str) -> None:
         """Wait a while for the MCP servers that the client hands over; report those that the agent does not use."""
@@ -159,7 +167,7 @@ class Session:
             CoreEnded: The agent has ended.
             RequestError: It speaks another protocol.
         """
-        adoption = self._settings.adoption(wanted, others)
+        adoption = self._figures.settings.adoption(wanted, others)
         kept = dict.fromkeys(adoption.kept)
         answer = await self._use_folders(wanted, directories)
         data = as_object(answer.get("data")) or {}
@@ -173,7 +181,7 @@ class Session:
             kept["--add-dir"] = None
         for option, change in adoption.changes:
             try:
-                await self._change(change.command, change.fields)
+                await self._figures.change(change.command, change.fields)
             except RequestError as refused:
                 _log.warning("%s: %s", option, refused)
                 kept[option] = None
@@ -182,9 +190,8 @@ class Session:
         self._kept_options = tuple(kept)
         text = f"The agent of this session keeps the options that it was started with: {', '.join(kept)}"
         if adoption.is_guarded:
-            text += (
-                f"\nIt approves tools by the mode {self._settings.mode!r}; only a choice of another mode lowers that."
-            )
+            mode = self._figures.settings.mode
+            text += f"\nIt approves tools by the mode {mode!r}; only a choice of another mode lowers that."
         text += f"\nTo start it with the options of now, close the session, or run: pinnace agents stop {agent}"
         _log.warning("%s", text)
         self.notify("warning", text)
@@ -196,7 +203,7 @@ class Session:
             CoreEnded: The agent has ended.
             RequestError: It refuses.
         """
-        _data(await self._use_folders(wanted, directories))
+        data_of(await self._use_folders(wanted, directories))
 
     async def _use_folders(self, wanted: EditorOptions, directories: Sequence[str]) -> Record:
         folders = [os.path.join(self.cwd, each) for each in (*wanted.directories, *directories)]
@@ -217,7 +224,7 @@ class Session:
 
         def take(answer: Record) -> None:
             try:
-                self._join(_data(answer), shows=shows)
+                self._join(data_of(answer), shows=shows)
             except RequestError as error:
                 refused.append(error)
             done.set()
@@ -237,22 +244,44 @@ class Session:
         self._translator.join(frozenset(str(entry["id"]) for entry in tail(branch)), answer)
         self._is_joining = False
         unfinished = self._translator.unfinished
-        updates = replay(branch, self.cwd, self._abilities, unfinished)
+        replayed = replay(branch, unfinished)
         if shows:
-            for update in chain(updates, self._translator.begin_again()):
-                self._outbox.update(self.id, update)
+            self._updates = self._translation.updates(self.cwd, self._abilities)  # the client begins anew
+            for shown in (*replayed, *self._translator.begin_again()):
+                for update in self._updates.of(shown):
+                    self._outbox.update(self.id, update)
         elif self._held is not None:
             # What is open is no history, and a question about it may be held.
-            open_calls = [update for update in updates if update.get("toolCallId") in unfinished]
-            self._held[:0] = [partial(self._outbox.update, self.id, update) for update in open_calls]
+            open_calls = [each for each in replayed if isinstance(each, CallReplayed) and each.call.id in unfinished]
+            updates = [update for each in open_calls for update in self._updates.of(each)]
+            self._held[:0] = [partial(self._outbox.update, self.id, update) for update in updates]
+
+    async def prepare(self) -> None:
+        """Read what the response has that opens the session.
+
+        Raises:
+            CoreEnded: The agent has ended.
+        """
+        if self._translation.opens_in_step:
+            await self._figures.read()
+
+    def synchronize(self) -> None:
+        """The client knows the session before the response that opens it: send what was held, and the state."""
+        if self._translation.opens_in_step:
+            self._release()
+            self._lifecycle.report()
+            self._note_waiting()
 
     def announce(self) -> None:
         """The client knows the session now: send what was held, and what it may want to know first."""
+        self._release()
+        self._figures.refresh(lambda: None)
+
+    def _release(self) -> None:
         held, self._held = self._held, None
-        self._show_work()
+        self._lifecycle.work(is_at_work=self._is_at_work, outcome=None)
         for each in held or ():
             each()
-        self._refresh(lambda: None)
 
     # Requests.
 
@@ -268,14 +297,15 @@ class Session:
     def cancel(self) -> None:
         """Cancel all prompts that have come, and work that no prompt has begun."""
         for turn in self._turns.cancel():
-            self._respond(turn, TurnResult("cancelled", {"started": False}))
+            self._lifecycle.withdraw(turn)
         self._abort()
 
     def cancel_request(self, request: RequestId) -> None:
-        """Cancel one prompt."""
+        """Cancel one prompt whose request has no response."""
+        is_sent = self._turns.is_sent(request)
         if (turn := self._turns.cancel_request(request)) is not None:
-            self._respond(turn, TurnResult("cancelled", {"started": False}))
-        elif self._turns.needs_abort:
+            self._lifecycle.withdraw(turn)
+        elif is_sent and self._turns.needs_abort:
             self._abort()
 
     def steer(self, request: RequestId, params: Params) -> None:
@@ -304,54 +334,52 @@ class Session:
 
         self._steering.add(request)
         if is_idle:
-            self.core.send("prompt", {**self._named(message), "streamingBehavior": "steer"}, take)
+            self.core.send("prompt", {**self._named(message, str(uuid.uuid4())), "streamingBehavior": "steer"}, take)
         else:
             is_follow_up = _inner(said, "pinnace").optional_text("deliverAs") == "followUp"
-            self.core.send("follow_up" if is_follow_up else "steer", self._named(message), take)
+            self.core.send("follow_up" if is_follow_up else "steer", self._named(message, str(uuid.uuid4())), take)
 
     def expect_keys(self) -> None:
         """Have the agent read its keys again before the next prompt: there are others."""
         self._has_new_keys = True
 
+    async def cancel_call(self, params: Params, name: str) -> dict[str, object]:
+        """Cancel a call, or the command of a terminal, which has the id of its call."""
+        raise params.invalid(name, "can't be cancelled")
+
     async def set_option(self, params: Params) -> dict[str, object]:
         """Change an option and return all of them."""
-        change = self._settings.change(params, has_switches=self._abilities.switches)
-        await self._change(change.command, change.fields)
-        return {"configOptions": self._settings.options(has_switches=self._abilities.switches)}
+        self._translation.check_option(params)
+        change = self._figures.settings.change(params, has_switches=self._abilities.switches)
+        await self._figures.change(change.command, change.fields)
+        return {"configOptions": self._translation.options(self._figures.options())}
 
     def leave(self) -> None:
         """The client is gone: cancel everything, or leave an agent that outlives it at its work."""
         if not self.core.outlives:
             self.cancel()
             return
-        if self._is_at_work:
-            self._show_work()
         text = "the client has left; the agent continues, and session/load shows its work"
         self._answer_all(RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"}))
 
     async def close(self) -> None:
         """Cancel everything, and end the agent."""
+        self._is_closing = True
         self.cancel()
         self.core.close()
-        await self.core.ended.wait()
+        await self.over.wait()
 
     async def set_mode(self, params: Params) -> dict[str, object]:
         """Change how calls of tools are approved."""
         change = mode_change(params)
-        await self._change(change.command, change.fields)
+        await self._figures.change(change.command, change.fields)
         return {}
 
-    def notify(self, severity: str, text: str) -> None:
-        """Show the user a text that belongs to no answer; without notices, it is shown in the next turn."""
-        if not text.strip():
-            return
-        if self._abilities.notices:
+    def notify(self, severity: Severity, text: str) -> None:
+        """Show the user a text that belongs to no answer."""
+        if text.strip():
             title, _, rest = text.strip().partition("\n")
-            self._emit(notice(severity, title, rest.strip()))
-        elif self._turns.active is None:
-            self._notices.append(text)
-        else:
-            self._show_text(text)
+            self._show(Noticed(severity, title, rest.strip()))
 
     def warn(self, state: Json) -> None:
         """Show the user the warnings that the agent has when the session is opened."""
@@ -363,14 +391,14 @@ class Session:
     def _warn_of(self, record: Record) -> None:
         """Show the user a warning, or the error of an extension, unless the state at the opening had it."""
         if record["type"] == "extension_error":
-            text, severity = str(record.get("error", "")) or "an extension has failed", "error"
+            text = str(record.get("error", "")) or "an extension has failed"
             known = f"{record.get('extensionPath')}: {text}"
         else:
-            known, severity = (text := _warning_text(record)), "warning"
+            known = text = _warning_text(record)
         if known in self._warned:
             self._warned.remove(known)
         else:
-            self.notify(severity, text)
+            self.notify("error" if record["type"] == "extension_error" else "warning", text)
 
     # Turns.
 
@@ -378,35 +406,43 @@ class Session:
         turn = self._turns.begin()
         if turn is None:
             return
-        if self._notices:
-            for text in self._notices:
-                self._show_text(text)
-            self._notices.clear()
+        self._lifecycle.begin(turn)
+        notices, self._notices = self._notices, []
+        for each in notices:
+            self._show(each)
         if self._has_new_keys:
             self._has_new_keys = False
             self.core.send("reload", {}, _log_refused_reload)
-            self._ask("get_available_models", self._take_models)
+            self._figures.refresh_models()
         self._translator.answer = None
         text = turn.message.text
         if text == _COMPACT or text.startswith(f"{_COMPACT} "):
             instructions = text.removeprefix(_COMPACT).strip()
             fields: dict[str, object] = {"customInstructions": instructions} if instructions else {}
+            self._accept_command(turn)
             self.core.send("compact", fields, lambda answer: self._compacted(turn, answer))
             return
-        fields = {**self._named(turn.message), "streamingBehavior": "followUp"}
+        if self._figures.is_handled(text):
+            self._accept_command(turn)
+        fields = {**self._named(turn.message, turn.message_id), "streamingBehavior": "followUp"}
         self.core.send("prompt", fields, lambda answer: self._prompted(turn, answer))
 
-    def _named(self, message: PromptMessage) -> dict[str, object]:
+    def _named(self, message: PromptMessage, message_id: str) -> dict[str, object]:
         """Return the fields of a message with an id, by which it is known when it comes back."""
-        message_id = str(uuid.uuid4())
         self._translator.expect(message_id)
         return {**message.fields(), "messageId": message_id}
+
+    def _accept_command(self, turn: PromptTurn) -> None:
+        """Take a prompt that no entry will have: the client is shown what it has sent."""
+        turn.accepted_as = turn.message_id
+        self._show(UserMessage(turn.message_id, turn.message.blocks, is_own=True))
+        self._lifecycle.accept(turn)
 
     def _compacted(self, turn: PromptTurn, answer: Record) -> None:
         if answer.get("success") is True:
             self._settle(turn, TurnResult("end_turn", {}))
         elif answer.get("errorCode") in _NOTHING_DONE:
-            self._show_text(str(answer.get("error")))
+            self._show(Remarked(str(answer.get("error"))))
             self._settle(turn, TurnResult("end_turn", {}))
         elif answer.get("errorCode") == "compaction_cancelled":
             self._settle(turn, TurnResult("cancelled", {"abortedBy": "agent"}))
@@ -420,7 +456,10 @@ class Session:
         data = as_object(answer.get("data")) or {}
         if data.get("disposition") == "handled":
             turn.state = "commanding"
-            self._ask("get_state", lambda state: self._commanded(turn, state))
+            self._translator.forget(turn.message_id)
+            if turn.accepted_as is None:
+                self._accept_command(turn)
+            self._figures.ask("get_state", lambda state: self._commanded(turn, state))
         else:
             turn.state = "running"
 
@@ -432,39 +471,26 @@ class Session:
         else:
             self._settle(turn, TurnResult("end_turn", {}))
 
-    def _settle(self, turn: PromptTurn, outcome: TurnResult | RequestError) -> None:
-        """Read the last figures, which belong to the turn, and respond."""
+    def _settle(self, turn: PromptTurn, outcome: Outcome) -> None:
+        """Read the last figures, which belong to the turn, and end it."""
         turn.state = "settling"
-        self._emit({"sessionUpdate": "session_info_update", "updatedAt": date_text(time.time())})
-        self._refresh(lambda: self._finish(turn, outcome))
+        self._show(InfoChanged(updated_at=date_text(time.time())))
+        self._figures.refresh(lambda: self._finish(turn, outcome))
 
-    def _finish(self, turn: PromptTurn, outcome: TurnResult | RequestError) -> None:
+    def _finish(self, turn: PromptTurn, outcome: Outcome) -> None:
         if self._turns.active is not turn:
-            return  # answered without its end
+            return  # over without its end
         if turn.aborts:
             # What an abort returns is saved before it is answered, which takes longer than the figures.
             self._finishing = partial(self._finish, turn, outcome)
             return
-        for update in self._translator.close():
-            self._emit(update)
+        for shown in self._translator.close():
+            self._show(shown)
         self._turns.end()
-        self._show_work()  # a steered message may have begun some behind the run of the turn
-        self._respond(turn, TurnResult("cancelled", {}) if turn.is_cancelled else outcome)
+        outcome = TurnResult("cancelled", {}) if turn.is_cancelled else outcome
+        # A steered message may have begun work behind the run of the turn.
+        self._lifecycle.end(turn, outcome, continues=self._is_at_work)
         self._advance()
-
-    def _respond(self, turn: PromptTurn, outcome: TurnResult | RequestError) -> None:
-        if isinstance(outcome, RequestError):
-            self._outbox.refuse(turn.request, outcome)
-            return
-        result: dict[str, object] = {"stopReason": outcome.reason}
-        details = dict(outcome.details)
-        if turn.entry is not None:
-            details["entryId"] = turn.entry
-        if turn.returned:
-            details["returned"] = turn.returned
-        if details:
-            result["_meta"] = {"pinnace": details}
-        self._outbox.respond(turn.request, result)
 
     def _abort(self) -> None:
         if self._turns.needs_abort or self._is_at_work:
@@ -498,11 +524,13 @@ class Session:
     def take(self, record: Record) -> None:
         """Take an event of the agent."""
         if not self._is_joining:
-            for update in self._translator.take(record):
-                self._emit(update)
+            for shown in self._translator.take(record):
+                self._show(shown)
+        if record["type"] in _CALL_RECORDS:
+            self._take_call(record)
         match record["type"]:
             case "agent_start":
-                self._set_at_work(is_at_work=True)
+                self._begin_work()
             case "message_start":
                 self._note_message(record)
             case "session_info_changed":
@@ -510,45 +538,55 @@ class Session:
             case "agent_settled":
                 self._settled(record)
             case "turn_end":
-                self._show_usage(lambda: None)
-            case "tool_execution_end":
-                self._dialogs.end_call(str(record["toolCallId"]))
-                self._files.end_call(str(record["toolCallId"]))
+                self._figures.show_usage(lambda: None)
             case "extension_ui_request":
                 self._take_ui_request(record)
             case "mcp_status":
                 self._servers.take(record)
-                if self._held is None:  # the response that opens the session has them
-                    meta = {"pinnace": {"mcpServers": self._servers.described()}}
-                    self._emit({"sessionUpdate": "session_info_update", "_meta": meta})
+                self._show_servers()
             case "client_request":
                 self._later(partial(self._files.ask, record))
             case "extension_ui_resolved":
                 self._dialogs.resolve(str(record.get("id")))
             case "warning" | "extension_error":
                 self._warn_of(record)
-            case "thinking_level_changed" if not (self._is_at_work or self._is_changing):
-                self._refresh(lambda: None)
+            case "thinking_level_changed" if not (self._is_at_work or self._figures.is_changing):
+                self._figures.refresh(lambda: None)
             case _:
                 pass
+
+    def _take_call(self, record: Record) -> None:
+        if record["type"] == "tool_execution_end":
+            self._dialogs.end_call(str(record["toolCallId"]))
+            self._files.end_call(str(record["toolCallId"]))
+        self._note_waiting()
+
+    def _begin_work(self) -> None:
+        if self._turns.active is None:
+            self._translator.answer = None
+        self._set_at_work(is_at_work=True)
 
     def ended(self, text: str) -> None:
         """Take the end of the agent's process: answer every prompt and every request to steer."""
         error = RequestError(INTERNAL_ERROR, text, {"errorCode": "agent_ended"})
-        for update in self._translator.close():
-            self._emit(update)
+        for shown in self._translator.close():
+            self._show(shown)
         self._dialogs.withdraw_all()
         self._files.close()
+        self._is_at_work = False
         self._answer_all(error)
+        self._lifecycle.stop(TurnResult("cancelled", {}) if self._is_closing else error)
         for request in self._steering:
             self._outbox.refuse(request, error)
         self._steering.clear()
+        self.over.set()
 
     def _answer_all(self, error: RequestError) -> None:
         """Answer every prompt without its end."""
         turn = self._turns.active
         if turn is not None:
-            self._respond(turn, TurnResult("cancelled", {}) if turn.is_cancelled else error)
+            outcome = TurnResult("cancelled", {}) if turn.is_cancelled else error
+            self._lifecycle.end(turn, outcome, continues=self._is_at_work)
         for waiting in self._turns.cancel():
             self._outbox.refuse(waiting.request, error)
         self._turns.end()
@@ -556,8 +594,8 @@ class Session:
     def _settled(self, record: Record) -> None:
         turn = self._turns.active
         if turn is None or turn.state != "running":
-            self._set_at_work(is_at_work=False)
-            self._refresh(lambda: None)
+            self._set_at_work(is_at_work=False, outcome=ending(record, self._translator.answer))
+            self._figures.refresh(lambda: None)
             return
         self._is_at_work = False
         answer = self._translator.answer
@@ -577,127 +615,62 @@ class Session:
 
         self.core.send("navigate_tree", {"entryId": entry}, take)
 
-    def _set_at_work(self, *, is_at_work: bool) -> None:
-        self._is_at_work = is_at_work
-        if self._turns.active is None:
-            self._show_work()
+    def _show_servers(self) -> None:
+        if self._held is None:  # else the response that opens the session has them
+            self._show(DetailsChanged({"mcpServers": self._servers.described()}))
 
-    def _show_work(self) -> None:
-        """Show work that no prompt has begun: a client that shows turns learns where it begins and ends."""
-        if self._shows_work == self._is_at_work:
-            return
-        self._shows_work = self._is_at_work
-        self._emit({"sessionUpdate": "session_info_update", "_meta": {"pinnace": {"running": self._is_at_work}}})
+    def _set_at_work(self, *, is_at_work: bool, outcome: Outcome | None = None) -> None:
+        self._is_at_work = is_at_work
+        if self._turns.active is None and self._held is None:
+            self._lifecycle.work(is_at_work=is_at_work, outcome=outcome)
+
+    def _note_waiting(self) -> None:
+        """Report whether the work as a whole waits for the user: it has an open question, and no other call goes on.
+
+        A question that names no call is of the work if it is asked while a prompt or a command is checked, or while a
+        tool of an extension runs.
+        """
+        asking = self._dialogs.calls
+        others = [call for call in self._translator.progressing if call.agent_id not in asking]
+        turn = self._turns.active
+        is_asked = len(self._dialogs) > len(asking) and (
+            any(not tool_calls.is_builtin(call.tool) for call in others)
+            or (turn is not None and turn.state in ("sent", "commanding"))
+        )
+        goes_on = any(tool_calls.is_builtin(call.tool) for call in others)
+        self._lifecycle.wait_for_user(is_waiting=bool(asking or is_asked) and not goes_on)
 
     def _note_message(self, record: Record) -> None:
         turn = self._turns.active
         message = cast("Json", record["message"])
         if message.get("role") != "user":
             return
-        if turn is not None and turn.entry is None:
-            turn.entry = str(record.get("entryId", "")) or None
+        if turn is not None and turn.accepted_as is None and record.get("messageId") == turn.message_id:
+            turn.entry = turn.accepted_as = str(record.get("entryId", "")) or turn.message_id
+            self._lifecycle.accept(turn)
         if not self._has_title and (title := session_title(None, first_text(message.get("content")))):
             self._has_title = True
-            self._emit({"sessionUpdate": "session_info_update", "title": title})
+            self._show(InfoChanged(title=title))
 
     def _take_ui_request(self, record: Record) -> None:
         method = record["method"]
         if method in DIALOGS:
             self._later(lambda: self._ask_client(record))
         elif method == "notify":
-            severity = str(record.get("notifyType", "info"))
-            self.notify(severity if severity in _NOTICE_SEVERITIES else "info", str(record.get("message", "")))
+            severity = _SEVERITIES.get(record.get("notifyType"), "info")
+            self.notify(severity, str(record.get("message", "")))
         else:
-            self._emit({"sessionUpdate": "session_info_update", "_meta": {"pinnace": _shown(record)}})
+            self._show(DetailsChanged(_shown(record)))
 
     def _ask_client(self, record: Record) -> None:
         call_id = record.get("toolCallId")
-        call = self._translator.call_fields(call_id) if isinstance(call_id, str) else None
+        call = self._translator.call_of(call_id) if isinstance(call_id, str) else None
         self._dialogs.ask(record, call)
         timeout_ms = as_amount(record.get("timeout"))
         if timeout_ms is not None:
             self._nursery.start_soon(self._dialogs.expire, str(record["id"]), timeout_ms / 1000)
 
-    # Figures.
-
-    def _refresh(self, then: Callable[[], None]) -> None:
-        """Read options, commands and usage again, show the client what has changed, and continue."""
-        self._ask("get_available_thinking_levels", self._take_levels)
-        self._ask("get_state", self._take_state)
-        self._ask("get_commands", self._take_commands)
-        self._show_usage(then)
-
-    def _take_levels(self, data: Json) -> None:
-        # They are those of the model, which an extension may have changed. Shown with the state, which follows.
-        self._known_levels = _levels(data)
-
-    def _take_state(self, state: Json) -> None:
-        former = self._settings
-        self._settings = ReportedSettings(state, self._models, self._known_levels)
-        if (stored_as := str(state.get("sessionId", self._stored_as))) != self._stored_as:
-            # The protocol has no word for it, and the client keeps its id.
-            self._stored_as = stored_as
-            self.notify("warning", f"An extension has opened another session. What follows is kept as {stored_as}.")
-        has_switches = self._abilities.switches
-        if self._settings.options(has_switches=has_switches) != former.options(has_switches=has_switches):
-            options = self._settings.options(has_switches=has_switches)
-            self._emit({"sessionUpdate": "config_option_update", "configOptions": options})
-        if self._settings.mode != former.mode:
-            self._emit({"sessionUpdate": "current_mode_update", "currentModeId": self._settings.mode})
-
-    def _take_models(self, data: Json) -> None:
-        # A difference is shown with the next state, at the end of the turn.
-        self._models = cast("Sequence[Json]", as_array(data.get("models")))
-
-    def _take_commands(self, data: Json) -> None:
-        commands = [_command(each) for each in cast("Sequence[Json]", data["commands"])]
-        if all(each["name"] != "compact" for each in commands):
-            hint = {"hint": "instructions"}
-            commands.append({"name": "compact", "description": "Summarise the conversation so far", "input": hint})
-        if commands != self._commands:
-            self._commands = commands
-            self._emit({"sessionUpdate": "available_commands_update", "availableCommands": commands})
-
-    def _show_usage(self, then: Callable[[], None]) -> None:
-        def take(data: Json) -> None:
-            usage = as_object(data.get("contextUsage")) or {}
-            used, size = usage.get("tokens"), usage.get("contextWindow")
-            if isinstance(used, int) and isinstance(size, int):
-                update: Update = {"sessionUpdate": "usage_update", "used": used, "size": size}
-                if (cost := as_amount(data.get("cost"))) is not None:
-                    update["cost"] = {"amount": cost, "currency": "USD"}
-                if update != self._usage:
-                    self._usage = update
-                    self._emit(update)
-            then()
-
-        self._ask("get_session_stats", take)
-
-    # Reaching both sides.
-
-    def _ask(self, command: str, then: Callable[[Json], None]) -> None:
-        """Read something; what the agent refuses to say counts as nothing."""
-
-        def take(answer: Record) -> None:
-            if answer.get("success") is True:
-                then(cast("Json", answer["data"]))
-            else:
-                _log.warning("%s: %s", command, answer.get("error"))
-                then({"commands": []} if command == "get_commands" else {})
-
-        self.core.send(command, {}, take)
-
-    async def _change(self, command: str, fields: Mapping[str, object]) -> None:
-        self._is_changing = True
-        try:
-            answer = await self.core.ask(command, **fields)
-            if answer.get("success") is not True:
-                raise refusal(answer)
-            answers = await self.core.ask_all("get_state", "get_available_thinking_levels")
-            state, levels = (_data(each) for each in answers)
-            self._settings = ReportedSettings(state, self._models, _levels(levels))
-        finally:
-            self._is_changing = False
+    # Reaching the client.
 
     def _later(self, action: Callable[[], None]) -> None:
         if self._held is None:
@@ -708,17 +681,19 @@ class Session:
     def _emit(self, update: Update) -> None:
         self._later(lambda: self._outbox.update(self.id, update))
 
-    def _show_text(self, text: str) -> None:
-        content = {"type": "text", "text": text}
-        meta = {"pinnace": {"notice": True}}
-        self._emit({"sessionUpdate": "agent_message_chunk", "content": content, "_meta": meta})
+    def _show(self, shown: Shown) -> None:
+        if isinstance(shown, Noticed) and not self._abilities.notices and self._turns.active is None:
+            self._notices.append(shown)
+            return
+        for update in self._updates.of(shown):
+            self._emit(update)
 
 
 async def open_session(
     core: EditorAgent,
     cwd: str,
     outbox: Outbox,
-    abilities: ClientAbilities,
+    client: Client,
     nursery: trio.Nursery,
     files: set[ClientFiles],
 ) -> Session:
@@ -728,7 +703,7 @@ async def open_session(
         core: The agent.
         cwd: The folder of the session.
         outbox: Takes what is written for the client.
-        abilities: Of the client.
+        client: The client.
         nursery: Gets the tasks that withdraw the session's questions.
         files: Those of all sessions of the client.
 
@@ -736,31 +711,25 @@ async def open_session(
         CoreEnded: It has ended.
         RequestError: It has refused.
     """
-    settings = await _read_settings(core)
+    settings = await read_settings(core)
     if settings.state.get("model") is None:
         # Reads are answered while extensions load, which may bring a model or end the start. A move to an entry that
         # does not exist is answered when that is over: refused, or withdrawn by an agent that ends.
         if (await core.ask("navigate_tree", entryId=_NO_ENTRY)).get("success") is True:
             await core.ended.wait()
             raise CoreEnded(core.end_text)
-        settings = await _read_settings(core)
-    session = Session(core, cwd, outbox, abilities, settings, nursery, files)
+        settings = await read_settings(core)
+    session = Session(core, cwd, outbox, client, settings, nursery, files)
     session.warn(settings.state)
     core.listen(session.take)
-    if abilities.files:
-        core.send("hello", {"delegate": abilities.files}, _log_refused_offer)
+    if files_served := client.abilities.files:
+        core.send("hello", {"delegate": files_served}, _log_refused_offer)
     return session
 
 
-def _warning_text(warning: Mapping[str, object]) -> str:
+def _warning_text(warning: Json) -> str:
     """Return a warning of the agent as a user reads it: what is wrong, and below what to do."""
     return "\n".join(str(warning[name]) for name in ("text", "remedy") if warning.get(name))
-
-
-async def _read_settings(core: EditorAgent) -> ReportedSettings:
-    reads = ("get_state", "get_available_models", "get_available_thinking_levels")
-    state, models, levels = (_data(answer) for answer in await core.ask_all(*reads))
-    return ReportedSettings(state, cast("Sequence[Json]", models["models"]), _levels(levels))
 
 
 def _log_refused_offer(answer: Record) -> None:
@@ -773,25 +742,8 @@ def _log_refused_reload(answer: Record) -> None:
         _log.warning("the agent has not read its keys again: %s", answer.get("error"))
 
 
-def _data(answer: Record) -> Json:
-    if answer.get("success") is not True:
-        raise refusal(answer)
-    return cast("Json", answer["data"])
-
-
-def _levels(data: Json) -> Sequence[str]:
-    return [str(level) for level in as_array(data.get("levels"))]
-
-
 def _inner(params: Params, name: str) -> Params:
     return Params(as_object(params.fields.get(name)) or {}, f"{params.path}.{name}")
-
-
-def _command(record: Json) -> Update:
-    command: Update = {"name": record["name"], "description": str(record.get("description") or record["name"])}
-    if isinstance(hint := record.get("argumentHint"), str) and hint:
-        command["input"] = {"hint": hint}
-    return command
 
 
 def _shown(record: Record) -> Json:

@@ -1,10 +1,11 @@
-"""The prompts of one session: one turn at a time, in the order of their arrival, each with exactly one response.
+"""The prompts of one session: one turn at a time, in the order of their arrival.
 
 A turn goes from `waiting` over `sent` (the agent checks the prompt) and `running` (or `commanding`: a command of an
-extension has handled it, and may have started work) to `settling` (the last figures are being read), and is over with
-its response. A cancellation ends all that came before it and nothing else.
+extension has handled it, and may have started work) to `settling` (the last figures are being read), and is then
+over. A cancellation ends all that came before it and nothing else.
 """
 
+import uuid
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,12 @@ class PromptTurn:
     is_cancelled: bool = False
     entry: str | None = None
     """The entry of the prompt's message, once it is known."""
+    message_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    """By which the agent's records name the message."""
+    accepted_as: str | None = None
+    """The id of the message that is in the conversation: its entry, or of a command one of its own."""
+    is_answered: bool = False
+    """The request has its response."""
     aborts: int = 0
     """Orders to abort it that have no answer."""
     returned: list[str] = field(default_factory=list[str])
@@ -34,7 +41,7 @@ class PromptTurn:
 
 
 class Turns:
-    """The turns of one session that have no response yet."""
+    """The turns of one session that are not over."""
 
     def __init__(self) -> None:
         """Begin without any."""
@@ -70,9 +77,16 @@ class Turns:
         while self._waiting:
             yield self._waiting.popleft()
 
+    def is_sent(self, request: RequestId) -> bool:
+        """Return whether a prompt is at work that has no response."""
+        return self.active is not None and self.active.request == request and not self.active.is_answered
+
     def cancel_request(self, request: RequestId) -> PromptTurn | None:
-        """Cancel one turn and return it, if it has not begun and is over; the active one is marked."""
-        if self.active is not None and self.active.request == request:
+        """Cancel one turn and return it, if it has not begun and is over; the active one is marked.
+
+        A request that has its response can't be cancelled any more.
+        """
+        if self.active is not None and self.is_sent(request):
             self.active.is_cancelled = True
             return None
         for turn in self._waiting:

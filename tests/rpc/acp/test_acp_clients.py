@@ -34,9 +34,30 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 @has_node_clients
-def test_the_schema_is_the_published_one() -> None:
-    published = SDK / "schema" / "v1" / "schema.json"
-    assert Path(schema.__file__).with_name("schema.json").read_bytes() == published.read_bytes()
+@pytest.mark.parametrize("version", schema.SCHEMAS)
+def test_the_schema_is_the_published_one(version: int) -> None:
+    published = SDK / "schema" / f"v{version}" / "schema.json"
+    assert Path(schema.__file__).with_name(schema.SCHEMAS[version]).read_bytes() == published.read_bytes()
+
+
+@has_node_clients
+def test_the_official_sdk_for_typescript_has_a_conversation_of_version_2(env: dict[str, str], tmp_path: Path) -> None:
+    script = REPOSITORY / "tests" / "data" / "acp" / "sdk_client_v2.mjs"
+    module = SDK / "dist" / "v2" / "stable" / "acp.js"
+    command = [str(NODE), str(script), str(module), str(tmp_path), *AGENT, "--tool-approval", "ask"]
+    done = subprocess.run(command, env=env, capture_output=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    seen = json.loads(done.stdout)
+    assert (seen["version"], seen["code"]) == (2, 0)
+    assert seen["text"].startswith("I call bash.`echo hello` is done. It said:\n\nhello")
+    assert seen["output"].startswith("hello\n")
+    assert seen["asked"][0] == ["Allow tool: bash", "command"]
+    assert seen["users"] == [seen["first"], seen["second"]] * 2  # live, and replayed
+    at = seen["states"].index("resumed")
+    live, resumed = seen["states"][:at], seen["states"][at:]
+    assert live[:4] == ["running", "requires_action", "running", "end_turn"]
+    assert (live[-1], resumed) == ("cancelled", ["resumed", "idle"])
+    assert [each["cwd"] for each in seen["listed"]["sessions"]] == [str(tmp_path)]
 
 
 @has_node_clients

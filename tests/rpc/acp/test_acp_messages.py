@@ -19,7 +19,7 @@ _NEW: dict[str, Any] = {"jsonrpc": "2.0", "id": "x", "method": "session/new", "p
 
 
 def _initialized(agent: AcpAgent) -> AcpAgent:
-    assert agent.call("initialize", protocolVersion=2)["protocolVersion"] == 1
+    assert agent.call("initialize", protocolVersion=1)["protocolVersion"] == 1
     return agent
 
 
@@ -65,7 +65,7 @@ def test_nothing_comes_before_initialize(acp: StartAcp) -> None:
         agent.write(json.dumps(line).encode() + b"\n")
         assert agent.response(f"v{version}")["error"]["code"] == -32602
     malformed = {"clientCapabilities": 7, "clientInfo": [], "_meta": "no object"}
-    agent.write(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":%s}\n' % _json(protocolVersion=0, **malformed))
+    agent.write(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":%s}\n' % _json(protocolVersion=1, **malformed))
     assert agent.response(0)["result"]["protocolVersion"] == 1
     for field in ("cwd", "cursor"):
         agent.write(

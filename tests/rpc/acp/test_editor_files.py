@@ -198,3 +198,40 @@ def test_additional_folders_are_in_the_prompt_and_their_files_are_the_editors(
         agent.call("session/resume", sessionId=session, cwd=str(work), mcpServers=[], additionalDirectories=given)
         agent.call("session/prompt", sessionId=session, prompt=text("Go"))
         assert ("verse" in server.requests[-1].body["messages"][0]["content"]) is bool(given)
+
+
+@pytest.mark.parametrize("typed", [None, "typed by the user\n"])
+def test_after_a_command_the_disk_counts_where_the_editor_has_what_it_held_before(
+    acp: StartAcp, work: Path, typed: str | None
+) -> None:
+    """What the user has typed counts all the same, and a file that a command has removed is gone."""
+    path = work / "a.txt"
+    buffers = {str(path): "typed\n"}
+    command = {"name": "bash", "args": {"command": "echo 'typed, formatted' > a.txt"}}
+    remove = {"name": "bash", "args": {"command": "rm a.txt"}}
+
+    def serve(request: Message) -> dict[str, Any]:
+        params = request["params"]
+        if request["method"] == "fs/read_text_file":
+            return {"content": buffers[params["path"]]}
+        buffers[params["path"]] = params["content"]
+        path.write_text(params["content"])  # an editor that saves
+        return {}
+
+    def type_something(request: Message) -> dict[str, Any]:
+        reads = [each for each in agent.messages if each.get("method") == "fs/read_text_file"]
+        if typed is not None and len(reads) == 2:
+            buffers[str(path)] = typed
+        return serve(request)
+
+    script = [calls(READ), calls(command), calls(READ), calls(EDIT), calls(remove), calls(READ), DONE]
+    agent = acp(script=script, answer=type_something)
+    path.write_text("typed\n")
+    session = opened(agent, work, fs=BOTH)
+    assert agent.call("session/prompt", sessionId=session, prompt=text("Go"))["stopReason"] == "end_turn"
+
+    before, _, after, edit, _, gone = ended(agent)
+    assert "typed\n" in before[1].replace("\\n", "\n")
+    assert ("typed, formatted" in after[1]) == (typed is None)
+    assert ("completed", "failed") == (edit[0], gone[0])
+    assert {str(path): "changed, formatted\n" if typed is None else "changed by the user\n"} == buffers

@@ -13,7 +13,8 @@ from pinnace_fuzz.acp.agent import Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
 from pinnace_rpc.acp.translation.replay import last_answer, tail
-from pinnace_rpc.acp.translation.updates import ClientFeatures, Translator
+from pinnace_rpc.acp.translation.shown import CallEnded, CallProgressed, UserMessage
+from pinnace_rpc.acp.translation.translator import Translator
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 
@@ -137,7 +138,7 @@ def test_records_behind_the_entries_that_a_load_has_shown_show_nothing_again() -
         {"type": "message", "id": "q", "message": question},
         {"type": "message", "id": "a", "parentId": "q", "message": answer},
     ]
-    shown = Translator("/", ClientFeatures())
+    shown = Translator()
     began = {"type": "message_start", "entryId": "a", "message": {"role": "assistant", "content": []}}
     assert list(shown.take(began)) == []
     shown.join(frozenset(str(entry["id"]) for entry in tail(branch)), last_answer(branch))
@@ -147,11 +148,12 @@ def test_records_behind_the_entries_that_a_load_has_shown_show_nothing_again() -
     assert shown.answer == answer
     begun = {"type": "tool_execution_start", "toolCallId": "call_0", "callIndex": 0, "toolName": "ls", "args": {}}
     ended = {**begun, "type": "tool_execution_end", "result": {"content": []}, "isError": False}
-    updates = [*shown.take(begun), *shown.take(ended)]
-    assert [each.get("status") for each in updates if each["toolCallId"] == "a:0"][-1] == "completed"
-    assert not any(each["sessionUpdate"] == "tool_call" for each in updates)
+    begun_call, ended_call = [*shown.take(begun), *shown.take(ended)]
+    assert isinstance(begun_call, CallProgressed)
+    assert isinstance(ended_call, CallEnded)
+    assert (ended_call.call.id, ended_call.call.status) == ("a:0", "completed")
 
-    late = Translator("/", ClientFeatures())
+    late = Translator()
     late.join(frozenset({"q"}), None)
     assert list(late.take({"type": "message_start", "entryId": "q", "message": question})) == []
     assert list(late.take({"type": "message_end", "entryId": "q", "message": question})) == []
@@ -160,13 +162,14 @@ def test_records_behind_the_entries_that_a_load_has_shown_show_nothing_again() -
 def test_a_message_that_has_begun_without_an_entry_is_shown_at_its_end_after_a_load() -> None:
     """Whoever has sent it, since the client begins anew."""
     question = {"role": "user", "content": [{"type": "text", "text": "go"}]}
-    shown = Translator("/", ClientFeatures())
+    shown = Translator()
     shown.expect("m1")
     record = {"entryId": "q", "messageId": "m1", "message": question}
-    assert list(shown.take({"type": "message_start", **record})) == []
+    said = [{"type": "text", "text": "go"}]
+    assert list(shown.take({"type": "message_start", **record})) == [UserMessage("q", said, is_own=True)]
     shown.join(frozenset(), None)
     assert list(shown.begin_again()) == []
-    assert [each["messageId"] for each in shown.take({"type": "message_end", **record})] == ["q"]
+    assert [*shown.take({"type": "message_end", **record})] == [UserMessage("q", said)]
 
 
 def test_random_runs_are_shown_again_as_they_were(acp: StartAcp, work: Path, llm: MakeLlm) -> None:

@@ -19,6 +19,7 @@ INTERNAL_ERROR: Final = -32603
 CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
+UNSUPPORTED_VERSION: Final = -32022
 
 RequestId: TypeAlias = "str | int | None"
 

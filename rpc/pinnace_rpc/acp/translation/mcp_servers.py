@@ -1,15 +1,17 @@
-"""The MCP servers of a session, as a client sees them: in the response that opens it, and whenever one changes."""
+"""The MCP servers of a session: as a client hands them over, and as it sees them when one changes."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import trio
 
 from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_rpc.acp.translation.params import InvalidParams, Params
+from pinnace_rpc.acp.translation.shown import Json
 
-Json = Mapping[str, object]
-
+_LISTS: Final[Mapping[str, Sequence[str]]] = {"stdio": ("args", "env"), "http": ("headers",)}
+"""The lists of each type; the last one is of pairs, each with a name and a value."""
 _UNSETTLED: Final = frozenset({"starting", "connecting"})
 UNUSED: Final = "the agent was at work already, with the servers of its start; it uses these when it starts next"
 """Why servers of a client are not used."""
@@ -53,3 +55,50 @@ class McpServers:
             error = {"error": each["error"]} if "error" in each else {}
             found.append({"name": name, "status": each.get("state"), "tools": each.get("tools"), **error})
         return [*found, *({"name": name, "status": "unused", "tools": 0, "error": UNUSED} for name in self._unused)]
+
+
+def read_servers(params: Params, required: Collection[str]) -> str | None:
+    """Return the MCP servers of a request, for the agent of its session; None: there are none.
+
+    Args:
+        params: Of the request.
+        required: The fields that must be there, of those that a version may leave out.
+
+    Raises:
+        InvalidParams: One is not described completely, is of a type that was not offered, or has the name of another.
+    """
+    if params.fields.get("mcpServers") is None:
+        return None
+    names: list[str] = []
+    described: list[Json] = []
+    for server in params.objects("mcpServers"):
+        name = server.text("name")
+        if name in names:
+            raise server.invalid("name", f"{name!r} is the name of another server, too")
+        names.append(name)
+        described.append(_read_server(server, required))
+    if not described:
+        return None
+    from pinnace_agent.mcp.configuration import client_text  # with the first server
+
+    return client_text(described)
+
+
+def _read_server(given: Params, required: Collection[str]) -> Json:
+    kind = given.text("type") if "type" in required else given.optional_text("type") or "stdio"
+    if kind not in _LISTS:
+        raise given.invalid("type", f"{kind[:50]} is not supported; use {' or '.join(_LISTS)}")
+    empty: Json = {name: [] for name in _LISTS[kind] if name not in required and given.fields.get(name) is None}
+    server = Params({**given.fields, **empty}, given.path)
+    *texts, pairs = _LISTS[kind]
+    server.text("command" if kind == "stdio" else "url")
+    for name in texts:
+        server.texts(name)
+    for pair in server.objects(pairs):
+        pair.text("name")
+        pair.text("value")
+    from pinnace_agent.mcp.configuration import client_problem
+
+    if (problem := client_problem(server.fields)) is not None:
+        raise InvalidParams(server.path, problem)
+    return server.fields

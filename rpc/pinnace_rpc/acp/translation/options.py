@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.tool_calls import Json
+from pinnace_rpc.acp.translation.shown import Json
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_spec.records.messages import Model

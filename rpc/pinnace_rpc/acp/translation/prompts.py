@@ -26,6 +26,8 @@ class PromptMessage(NamedTuple):
     """Embedded resources: `uri` and `text`."""
     images: tuple[Mapping[str, str], ...]
     """As in a command of the agent's protocol."""
+    blocks: tuple[Mapping[str, object], ...] = ()
+    """The content blocks, as they came."""
 
     def fields(self) -> dict[str, object]:
         """Return the fields of a `prompt`, `steer` or `follow_up`."""
@@ -46,7 +48,9 @@ def read_prompt(params: Params) -> PromptMessage:
     text: list[str] = []
     context: list[Mapping[str, str]] = []
     images: list[Mapping[str, str]] = []
+    blocks: list[Mapping[str, object]] = []
     for block in params.objects("prompt"):
+        blocks.append(block.fields)
         match block.text("type"):
             case "text":
                 text.append(block.text("text"))
@@ -60,7 +64,7 @@ def read_prompt(params: Params) -> PromptMessage:
                 raise block.invalid("type", f"{other} is not supported; use text, image, resource or resource_link")
     if not images and not "".join(text).strip():
         raise InvalidParams(f"{params.path}.prompt", "must have a text or an image")
-    return PromptMessage("".join(text), tuple(context), tuple(images))
+    return PromptMessage("".join(text), tuple(context), tuple(images), tuple(blocks))
 
 
 def _read_resource(

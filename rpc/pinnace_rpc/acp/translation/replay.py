@@ -1,4 +1,4 @@
-"""Entries of a session to the updates that show it again: the active branch, from its root to its leaf.
+"""Entries of a session to what shows it again: the active branch, from its root to its leaf.
 
 Ids, texts and calls are those that were sent live. A call has its final status at once; one without a result has
 failed. Entries that show nothing, or that can't be read, are left out.
@@ -8,44 +8,42 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_rpc.acp.translation import tool_calls
-from pinnace_rpc.acp.translation.tool_calls import Json
-from pinnace_rpc.acp.translation.updates import (
-    ClientFeatures,
-    Update,
+from pinnace_rpc.acp.translation.prompts import user_blocks
+from pinnace_rpc.acp.translation.shown import (
+    Call,
+    CallReplayed,
+    Json,
+    ShellReplayed,
+    Shown,
+    SummaryReplayed,
+    UserMessage,
+)
+from pinnace_rpc.acp.translation.translator import (
     arguments_of,
-    block_chunk,
     call_blocks,
     call_id,
-    compaction_update,
-    custom_updates,
-    summary_call,
-    user_updates,
+    custom_texts,
+    planned,
+    result_status,
+    whole_block,
 )
 
 _Results: TypeAlias = Mapping[tuple[str, int], Json]
 """The results of calls, by the entry of the answer and the position of the call."""
 
 
-def replay(
-    branch: Sequence[Json], cwd: str, features: ClientFeatures, unfinished: Container[object] = ()
-) -> Iterator[Update]:
-    """Yield the updates of a session.
+def replay(branch: Sequence[Json], unfinished: Container[object] = ()) -> Iterator[Shown]:
+    """Yield what a session shows.
 
     Args:
         branch: The entries of its active branch.
-        cwd: Its working folder.
-        features: What the client understands.
         unfinished: The ids of calls that may still end.
     """
     results = _found_results(branch)
     hidden = _hidden(branch)
     for entry in branch:
         if entry["id"] not in hidden:
-            for update in _entry(entry, results, cwd, features):
-                if update.get("toolCallId") in unfinished:
-                    update["status"] = "in_progress"
-                yield update
+            yield from _entry(entry, results, unfinished)
 
 
 def last_answer(branch: Sequence[Json]) -> tuple[str, Json, frozenset[int]] | None:
@@ -83,73 +81,62 @@ def active_branch(entries: Sequence[Json], leaf: str | None) -> list[Json]:
     return branch
 
 
-def _entry(entry: Json, results: _Results, cwd: str, features: ClientFeatures) -> Iterator[Update]:
+def _entry(entry: Json, results: _Results, unfinished: Container[object]) -> Iterator[Shown]:
     identity = str(entry["id"])
     match entry.get("type"):
         case "message":
-            yield from _message(identity, as_object(entry.get("message")) or {}, results, cwd)
+            yield from _message(identity, as_object(entry.get("message")) or {}, results, unfinished)
         case "custom_message":
-            yield from custom_updates(identity, entry)
-        case "compaction" | "branch_summary" as kind:
-            summary = str(entry.get("summary", ""))
-            if kind == "branch_summary":
-                yield summary_call(identity, "Branch summary", summary)
-            elif features.compactions:
-                yield compaction_update(identity, summary, None)
-            else:
-                yield summary_call(identity, "Compaction", summary)
+            yield from custom_texts(identity, entry)
+        case "compaction":
+            yield SummaryReplayed(identity, str(entry.get("summary", "")), "compaction")
+        case "branch_summary":
+            yield SummaryReplayed(identity, str(entry.get("summary", "")), "branch")
         case _:
             pass
 
 
-def _message(identity: str, message: Json, results: _Results, cwd: str) -> Iterator[Update]:
+def _message(identity: str, message: Json, results: _Results, unfinished: Container[object]) -> Iterator[Shown]:
     match message.get("role"):
         case "user":
-            yield from user_updates(identity, message)
+            yield UserMessage(identity, [*user_blocks(message.get("content"))])
         case "custom":
-            yield from custom_updates(identity, message)
+            yield from custom_texts(identity, message)
         case "assistant":
-            yield from _answer(identity, message, results, cwd)
+            yield from _answer(identity, message, results, unfinished)
         case "bashExecution":
-            yield from _bash(identity, message)
+            yield _shell(identity, message)
         case _:
             pass
 
 
-def _answer(identity: str, message: Json, results: _Results, cwd: str) -> Iterator[Update]:
+def _answer(identity: str, message: Json, results: _Results, unfinished: Container[object]) -> Iterator[Shown]:
     calls = 0
     for each in as_array(message.get("content")):
         block = as_object(each) or {}
         if block.get("type") == "toolCall":
-            yield _call(identity, calls, block, results.get((identity, calls)), cwd)
+            result = results.get((identity, calls))
+            call = Call(call_id(identity, calls), str(block.get("name", "tool")), arguments=arguments_of(block))
+            if call.id in unfinished:
+                call.status = "in_progress"
+            elif result is None:
+                call.status = "cancelled" if message.get("stopReason") == "aborted" else "failed"
+            else:
+                call.status = result_status(result, is_error=result.get("isError") is True)
+            yield CallReplayed(call, result)
+            if result is not None:
+                yield from planned(call, result)
             calls += 1
-        elif (said := block_chunk(identity, block)) is not None:
+        elif (said := whole_block(identity, block)) is not None:
             yield said
 
 
-def _call(identity: str, index: int, block: Json, result: Json | None, cwd: str) -> Update:
-    tool = str(block.get("name", "tool"))
-    arguments = arguments_of(block)
-    call = tool_calls.announced(call_id(identity, index), tool)
-    call.update(tool_calls.described(tool, arguments, cwd))
-    if result is None:
-        call["status"] = "failed"
-    else:
-        is_error = result.get("isError") is True
-        call.update(tool_calls.finished(tool, arguments, result, cwd, is_error=is_error))
-    return call
-
-
-def _bash(identity: str, message: Json) -> Iterator[Update]:
-    command = str(message.get("command", ""))
-    call = tool_calls.announced(identity, "bash")
-    call["title"] = tool_calls.title("bash", {"command": command}, "/")
-    call["rawInput"] = {"command": command}
-    has_failed = message.get("exitCode") != 0 or message.get("cancelled") is True
-    call["status"] = "failed" if has_failed else "completed"
-    if output := str(message.get("output", "")):
-        call["content"] = tool_calls.text_content(tool_calls.fenced(output))
-    yield call
+def _shell(identity: str, message: Json) -> Shown:
+    code = message.get("exitCode")
+    has_failed = code != 0 or message.get("cancelled") is True
+    output = str(message.get("output", ""))
+    exit_code = code if isinstance(code, int) else None
+    return ShellReplayed(identity, str(message.get("command", "")), output, exit_code, has_failed)
 
 
 def _found_results(branch: Sequence[Json]) -> _Results:

@@ -11,10 +11,11 @@ from typing import Final, Literal, TypeAlias
 
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.core.visible_text import visible_line
+from pinnace_rpc.acp.translation.shown import Json
+from pinnace_spec.rules import errors
 from pinnace_spec.wire.json_text import encode_value
 
 Kind: TypeAlias = Literal["read", "edit", "execute", "search", "think", "other"]
-Json: TypeAlias = Mapping[str, object]
 
 MAX_TITLE_CHARS: Final = 120
 MAX_INPUT_BYTES: Final = 256 * 1024
@@ -29,6 +30,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "find": "search",
     "ls": "search",
 }
+_ABORTED: Final = (errors.OPERATION_ABORTED, errors.ABORTED_BEFORE_START)
 _FENCES: Final = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 
@@ -37,43 +39,63 @@ def kind(tool: str) -> Kind:
     return _KINDS.get(tool, "other")
 
 
-def announced(call_id: str, tool: str) -> dict[str, object]:
-    """Return the update that announces a call whose arguments are not known yet."""
-    return {
-        "sessionUpdate": "tool_call",
-        "toolCallId": call_id,
-        "title": tool,
-        "name": tool,
-        "kind": kind(tool),
-        "status": "pending",
-    }
+def is_builtin(tool: str) -> bool:
+    """Return whether a tool is one of this program, which asks no questions of its own."""
+    return tool in _KINDS
+
+
+def is_aborted(result: Json) -> bool:
+    """Return whether the result of a failed call says that an abort has ended it."""
+    said = [_text(block, "text") or "" for block in _objects(result.get("content"))]
+    if not said:
+        return False
+    return said[-1].endswith(errors.SHELL_ABORTED) or said[0].startswith(_ABORTED)
+
+
+def announced(tool: str) -> dict[str, object]:
+    """Return the fields of a call whose arguments are not known yet."""
+    return {"title": tool, "name": tool, "kind": kind(tool), "status": "pending"}
 
 
 def described(tool: str, arguments: Json, cwd: str) -> dict[str, object]:
-    """Return the fields of a call that follow from its arguments."""
+    """Return the fields of a call that follow from its arguments, but for its content."""
     fields: dict[str, object] = {
         "title": title(tool, arguments, cwd),
         "rawInput": _bounded(arguments, MAX_INPUT_BYTES),
     }
     if places := locations(tool, arguments, {}, cwd):
         fields["locations"] = places
-    if edits := list(_diffs(tool, arguments, {}, cwd)):
-        fields["content"] = edits
     return fields
 
 
-def finished(tool: str, arguments: Json, result: Json, cwd: str, *, is_error: bool) -> dict[str, object]:
-    """Return the fields of a call that has ended."""
-    fields: dict[str, object] = {"status": "failed" if is_error else "completed"}
-    details = as_object(result.get("details")) or {}
-    edits = [] if is_error else list(_diffs(tool, arguments, details, cwd))
-    shown = edits or output(result.get("content"))
-    fields["content"] = shown
+def finished(tool: str, arguments: Json, result: Json, cwd: str) -> dict[str, object]:
+    """Return the fields of a call that follow from its result, but for its content and its status."""
+    fields: dict[str, object] = {}
+    details = details_of(result)
     if details:
         fields["rawOutput"] = _bounded(details, MAX_OUTPUT_BYTES)
     if places := locations(tool, arguments, details, cwd):
         fields["locations"] = places
     return fields
+
+
+def details_of(result: Json) -> Json:
+    """Return the details of a result; empty: it has none."""
+    return as_object(result.get("details")) or {}
+
+
+def changed_file(tool: str, arguments: Json, cwd: str) -> str | None:
+    """Return the absolute path of the file that a call changes; None: it is not known to change one."""
+    path = _text(arguments, "path") or _text(arguments, "file_path")
+    return _absolute(path, cwd) if path is not None and tool in ("write", "edit") else None
+
+
+def replacements(arguments: Json) -> Iterator[tuple[str, str]]:
+    """Yield the former and the new text of each replacement of an edit."""
+    for edit in list(_objects(arguments.get("edits"))) or [arguments]:
+        old, new = _text(edit, "oldText"), _text(edit, "newText")
+        if old is not None and new is not None:
+            yield old, new
 
 
 def title(tool: str, arguments: Json, cwd: str) -> str:
@@ -123,11 +145,11 @@ def output(content: object) -> list[dict[str, object]]:
     return shown
 
 
-def fenced(text: str) -> str:
+def fenced(text: str, language: str = "") -> str:
     """Return a text as a block of code; the fence is longer than any in it."""
     longest = max((len(found) for found in _FENCES.findall(text)), default=2)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
+    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
 
 
 def text_content(text: str) -> list[dict[str, object]]:
@@ -137,23 +159,6 @@ def text_content(text: str) -> list[dict[str, object]]:
 
 def _content(block: Json) -> dict[str, object]:
     return {"type": "content", "content": block}
-
-
-def _diffs(tool: str, arguments: Json, details: Json, cwd: str) -> Iterator[dict[str, object]]:
-    path = _text(arguments, "path") or _text(arguments, "file_path")
-    if path is None:
-        return
-    if tool == "write" and (new := _text(arguments, "content")) is not None:
-        diff: dict[str, object] = {"type": "diff", "path": _absolute(path, cwd), "newText": new}
-        if details.get("created") is True:
-            diff["oldText"] = None
-        yield diff
-    elif tool == "edit":
-        edits = list(_objects(arguments.get("edits"))) or [arguments]
-        for edit in edits:
-            old, new = _text(edit, "oldText"), _text(edit, "newText")
-            if old is not None and new is not None:
-                yield {"type": "diff", "path": _absolute(path, cwd), "oldText": old, "newText": new}
 
 
 def _bounded(value: Json, limit_bytes: int) -> object:

@@ -1,50 +1,44 @@
-"""Records of an agent, in their order, to the updates of a session.
+"""Records of an agent, in their order, to what its session shows.
 
-Keeps no more than what the protocol needs to name things: which message is open, which calls it has announced and what
-their last status was. Every announced call gets one terminal status; nothing follows it. Must not know requests,
-dialogs or how a turn ends. Work per record does not depend on the length of the session.
+Keeps no more than what clients need to name things: which message is open, which calls were announced and what their
+last status was. Every announced call gets one terminal status; nothing follows it. Must not know versions of the
+protocol, requests, dialogs or how a turn ends. Work per record does not depend on the length of the session.
 """
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, cast
 
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_rpc.acp.translation import tool_calls
-from pinnace_rpc.acp.translation.tool_calls import Json
-
-Status: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
-Update: TypeAlias = dict[str, object]
-
-_ENDED: Final = ("completed", "failed")
-
-
-@dataclass(slots=True)
-class _Call:
-    id: str
-    tool: str
-    status: Status = "pending"
-    arguments: Json = field(default_factory=dict[str, object])
-    agent_id: str = ""
-
-
-class ClientFeatures:
-    """What a client understands beyond the plain updates."""
-
-    def __init__(self, *, notices: bool = False, compactions: bool = False) -> None:
-        """Take the capabilities of `initialize`."""
-        self.notices = notices
-        self.compactions = compactions
+from pinnace_rpc.acp.translation.plans import plan_of
+from pinnace_rpc.acp.translation.prompts import user_blocks
+from pinnace_rpc.acp.translation.shown import (
+    ENDED,
+    Call,
+    CallAnnounced,
+    CallDescribed,
+    CallEnded,
+    CallFailed,
+    CallProgressed,
+    CompactionBegan,
+    CompactionEnded,
+    InfoChanged,
+    Json,
+    Retried,
+    Said,
+    Shown,
+    Status,
+    TitleCleared,
+    UserMessage,
+)
+from pinnace_rpc.acp.translation.tool_calls import is_aborted
 
 
 class Translator:
-    """The updates of one session."""
+    """What one session shows."""
 
-    def __init__(self, cwd: str, features: ClientFeatures) -> None:
+    def __init__(self) -> None:
         """Begin with no message open."""
-        self._cwd = cwd
-        self._features = features
         self._entry = ""
         """Of the open answer; empty: it is shown at its end."""
         self._begun = ""
@@ -53,18 +47,18 @@ class Translator:
         """The last entries that the client knows from a replay: records of them may still come."""
         self._ended = ""
         """The entry of the last complete answer."""
-        self._by_index: dict[int, _Call] = {}
+        self._by_index: dict[int, Call] = {}
         """The calls of the open answer, by the index of their block."""
-        self._calls: list[_Call] = []
+        self._calls: list[Call] = []
         """Those of the last answer, in their order."""
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[Call] = deque()
         """Those of them that have not begun."""
-        self._running: dict[object, _Call] = {}
+        self._running: dict[object, Call] = {}
         """By what the agent's records name them by (`_key`)."""
         self._compaction = ""
         self._is_compacting = False
         self._own_messages: set[str] = set()
-        self._by_type: Final[Mapping[str, Callable[[Json], Iterator[Update]]]] = {
+        self._by_type: Final[Mapping[str, Callable[[Json], Iterator[Shown]]]] = {
             "message_update": self._delta,
             "message_start": self._begin_message,
             "message_end": self._end_message,
@@ -100,7 +94,7 @@ class Translator:
     def _expect_calls(self, answer: Json, done: Container[int]) -> None:
         for position, (_, block) in enumerate(call_blocks(answer)):
             identity = call_id(self._ended, position)
-            call = _Call(identity, str(block.get("name", "tool")), "in_progress", arguments_of(block))
+            call = Call(identity, str(block.get("name", "tool")), "in_progress", arguments_of(block))
             call.agent_id = str(block.get("id", ""))
             self._calls.append(call)
             if position in done:
@@ -108,7 +102,7 @@ class Translator:
             else:
                 self._running[position] = call
 
-    def begin_again(self) -> Iterator[Update]:
+    def begin_again(self) -> Iterator[Shown]:
         """Yield what is open and has no entry, for a client that gets the session anew.
 
         A message that has begun and has no entry is shown at its end, and then whole.
@@ -116,39 +110,46 @@ class Translator:
         self._entry = self._begun = ""
         self._by_index.clear()
         if self._is_compacting and self._compaction not in self._shown:
-            yield self._compacting()
+            yield CompactionBegan(self._compaction)
 
     @property
     def unfinished(self) -> frozenset[str]:
         """The ids of the calls of the last complete answer that have not ended."""
-        return frozenset(call.id for call in self._calls if call.status not in _ENDED)
+        return frozenset(call.id for call in self._calls if call.status not in ENDED)
 
     def expect(self, message_id: str) -> None:
-        """Take notice of a message that this client has sent: it is not shown to it again."""
+        """Take notice of a message that this client has sent."""
         self._own_messages.add(message_id)
 
-    def call_fields(self, call_id: str) -> Update | None:
-        """Return what the client knows of a call, for a question about it; None: no such call runs.
+    def forget(self, message_id: str) -> None:
+        """Take notice that a message of this client will not come."""
+        self._own_messages.discard(message_id)
+
+    @property
+    def progressing(self) -> Sequence[Call]:
+        """The calls that have begun and not ended."""
+        return [call for call in self._running.values() if call.status == "in_progress"]
+
+    def call_of(self, agent_id: str) -> Call | None:
+        """Return a call that runs, for a question about it; None: no such call runs.
 
         Args:
-            call_id: The agent's id of the call; of several that have it, the first one that has not begun.
+            agent_id: The agent's id of the call; of several that have it, the first one that has not begun.
         """
-        calls = [call for call in self._running.values() if call.agent_id == call_id]
+        calls = [call for call in self._running.values() if call.agent_id == agent_id]
         if not calls:
             return None
-        call = next((each for each in calls if each.status == "pending"), calls[0])
-        described = tool_calls.described(call.tool, call.arguments, self._cwd)
-        return {"toolCallId": call.id, "kind": tool_calls.kind(call.tool), "status": call.status, **described}
+        return next((each for each in calls if each.status == "pending"), calls[0])
 
-    def take(self, record: Json) -> Iterator[Update]:
-        """Yield the updates of a record; most have none or one."""
+    def take(self, record: Json) -> Iterator[Shown]:
+        """Yield what a record shows; most show nothing or one thing."""
         translate = self._by_type.get(cast("str", record["type"]))
         return iter(()) if translate is None else translate(record)
 
-    def close(self) -> Iterator[Update]:
+    def close(self) -> Iterator[Shown]:
         """Yield the end of every call that was announced and has none."""
         for call in (*self._by_index.values(), *self._calls, *self._running.values()):
-            yield from self._fail(call)
+            yield from self._fail(call, "cancelled")
         self._by_index.clear()
         self._calls.clear()
         self._waiting.clear()
@@ -156,27 +157,27 @@ class Translator:
 
     # Messages.
 
-    def _begin_message(self, record: Json) -> Iterator[Update]:
+    def _begin_message(self, record: Json) -> Iterator[Shown]:
         message = cast("Json", record["message"])
         entry = self._begun = str(record.get("entryId", ""))
-        own = str(record.get("messageId"))
         if message.get("role") == "assistant":
             self._entry = entry
             self._by_index.clear()
-        elif own in self._own_messages:
-            self._own_messages.discard(own)
         else:
-            yield from self._said(entry, message)
+            own = str(record.get("messageId"))
+            is_own = own in self._own_messages
+            self._own_messages.discard(own)
+            yield from self._said(entry, message, is_own=is_own)
 
-    def _delta(self, record: Json) -> Iterator[Update]:
+    def _delta(self, record: Json) -> Iterator[Shown]:
         if not self._entry:
             return
         event = cast("Json", record["assistantMessageEvent"])
         match event["type"]:
             case "text_delta":
-                yield chunk("agent_message_chunk", self._entry, cast("str", event["delta"]))
+                yield Said(self._entry, "message", cast("str", event["delta"]))
             case "thinking_delta":
-                yield chunk("agent_thought_chunk", self._entry, cast("str", event["delta"]))
+                yield Said(self._entry, "thought", cast("str", event["delta"]))
             case "toolcall_start":
                 yield from self._announce(cast("int", event["contentIndex"]), str(event.get("toolName", "tool")))
             case "toolcall_end":
@@ -184,22 +185,21 @@ class Translator:
             case _:
                 pass
 
-    def _announce(self, index: int, tool: str) -> Iterator[Update]:
+    def _announce(self, index: int, tool: str) -> Iterator[Shown]:
         if index not in self._by_index:
-            call = self._by_index[index] = _Call(call_id(self._entry, len(self._by_index)), tool)
-            yield tool_calls.announced(call.id, tool)
+            call = self._by_index[index] = Call(call_id(self._entry, len(self._by_index)), tool)
+            yield CallAnnounced(call)
 
-    def _describe(self, index: int, block: Json) -> Iterator[Update]:
+    def _describe(self, index: int, block: Json) -> Iterator[Shown]:
         tool = str(block.get("name", "tool"))
         yield from self._announce(index, tool)
         call = self._by_index[index]
         if not call.arguments:
             call.tool = tool
             call.arguments = arguments_of(block)
-            described = tool_calls.described(tool, call.arguments, self._cwd)
-            yield {"sessionUpdate": "tool_call_update", "toolCallId": call.id, "name": tool, **described}
+            yield CallDescribed(call)
 
-    def _end_message(self, record: Json) -> Iterator[Update]:
+    def _end_message(self, record: Json) -> Iterator[Shown]:
         message = cast("Json", record["message"])
         entry = str(record.get("entryId", ""))
         if message.get("role") == "assistant":
@@ -209,39 +209,40 @@ class Translator:
         elif entry != self._begun:
             yield from self._said(entry, message)
 
-    def _said(self, entry: str, message: Json) -> Iterator[Update]:
+    def _said(self, entry: str, message: Json, *, is_own: bool = False) -> Iterator[Shown]:
         """Yield a message that is no answer, unless the client knows it."""
         if entry in self._shown:
             return
         match message.get("role"):
             case "user":
-                yield from user_updates(entry, message)
+                yield UserMessage(entry, [*user_blocks(message.get("content"))], is_own=is_own)
             case "custom":
-                yield from custom_updates(entry, message)
+                yield from custom_texts(entry, message)
             case _:
                 pass
 
-    def _end_answer(self, entry: str, message: Json) -> Iterator[Update]:
+    def _end_answer(self, entry: str, message: Json) -> Iterator[Shown]:
         self._ended = entry
         if not self._entry:
             self._entry = entry
             for each in as_array(message.get("content")):
-                if (said := block_chunk(self._entry, as_object(each) or {})) is not None:
+                if (said := whole_block(self._entry, as_object(each) or {})) is not None:
                     yield said
         for index, block in call_blocks(message):
             yield from self._describe(index, block)
         calls = [self._by_index[index] for index in sorted(self._by_index)]
         self._by_index.clear()
         if _has_failed(message):
+            status: Status = "cancelled" if message.get("stopReason") == "aborted" else "failed"
             for call in calls:
-                yield from self._fail(call)
+                yield from self._fail(call, status)
             return
         self._calls = calls
         self._waiting = deque(calls)
 
     # Calls.
 
-    def _begin_call(self, record: Json) -> Iterator[Update]:
+    def _begin_call(self, record: Json) -> Iterator[Shown]:
         call = self._next_call(record)
         if call is None:
             return
@@ -250,57 +251,48 @@ class Translator:
         if record.get("gated") is not True:
             yield from self._advance(call)
 
-    def _next_call(self, record: Json) -> _Call | None:
+    def _next_call(self, record: Json) -> Call | None:
         index = record.get("callIndex")
         if isinstance(index, int) and index < len(self._calls):
             return self._calls[index]
         return self._waiting.popleft() if self._waiting else None
 
-    def _progress(self, record: Json) -> Iterator[Update]:
+    def _progress(self, record: Json) -> Iterator[Shown]:
         call = self._running.get(_key(record))
-        if call is None or call.status in _ENDED:
+        if call is None or call.status in ENDED:
             return
-        shown = tool_calls.output(cast("Json", record["partialResult"]).get("content"))
-        if call.status == "pending" or shown:
-            yield from self._advance(call, shown)
+        content = as_array(cast("Json", record["partialResult"]).get("content"))
+        if call.status == "pending" or content:
+            yield from self._advance(call, content or None)
 
-    def _advance(self, call: _Call, content: Sequence[Json] = ()) -> Iterator[Update]:
-        update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": call.id}
-        if call.status == "pending":
+    def _advance(self, call: Call, content: object = None) -> Iterator[Shown]:
+        has_begun = call.status == "pending"
+        if has_begun:
             call.status = "in_progress"
-            update["status"] = "in_progress"
-        if content:
-            update["content"] = content
-        yield update
+        yield CallProgressed(call, has_begun, content)
 
-    def _end_call(self, record: Json) -> Iterator[Update]:
+    def _end_call(self, record: Json) -> Iterator[Shown]:
         call = self._running.pop(_key(record), None)
-        if call is None or call.status in _ENDED:
+        if call is None or call.status in ENDED:
             return
-        is_error = record.get("isError") is True
-        call.status = "failed" if is_error else "completed"
         result = cast("Json", record["result"])
-        ended = tool_calls.finished(call.tool, call.arguments, result, self._cwd, is_error=is_error)
-        yield {"sessionUpdate": "tool_call_update", "toolCallId": call.id, **ended}
+        call.status = result_status(result, is_error=record.get("isError") is True)
+        yield CallEnded(call, result)
+        yield from planned(call, result)
 
-    def _fail(self, call: _Call) -> Iterator[Update]:
-        if call.status not in _ENDED:
-            call.status = "failed"
-            yield {"sessionUpdate": "tool_call_update", "toolCallId": call.id, "status": "failed"}
+    def _fail(self, call: Call, status: Status) -> Iterator[Shown]:
+        if call.status not in ENDED:
+            call.status = status
+            yield CallFailed(call)
 
     # Compactions and retries.
 
-    def _begin_compaction(self, record: Json) -> Iterator[Update]:
+    def _begin_compaction(self, record: Json) -> Iterator[Shown]:
         self._compaction = str(record["entryId"])
         self._is_compacting = True
-        yield self._compacting()
+        yield CompactionBegan(self._compaction)
 
-    def _compacting(self) -> Update:
-        if self._features.compactions:
-            return {"sessionUpdate": "compaction_update", "compactionId": self._compaction, "status": "in_progress"}
-        return {**_think(self._compaction, "Compaction"), "status": "in_progress"}
-
-    def _end_compaction(self, record: Json) -> Iterator[Update]:
+    def _end_compaction(self, record: Json) -> Iterator[Shown]:
         if str(record["entryId"]) in self._shown:
             self._is_compacting = False
             return
@@ -310,25 +302,15 @@ class Translator:
         result = as_object(record.get("result"))
         summary = None if result is None else str(result.get("summary", ""))
         error = record.get("errorMessage")
-        if self._features.compactions:
-            yield compaction_update(self._compaction, summary, str(error) if isinstance(error, str) else None)
-            return
-        update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": self._compaction}
-        update["status"] = "failed" if summary is None else "completed"
-        said = summary if summary is not None else error
-        if isinstance(said, str) and said:
-            update["content"] = tool_calls.text_content(said)
-        yield update
+        yield CompactionEnded(self._compaction, summary, error if isinstance(error, str) else None)
 
-    def _retry(self, record: Json) -> Iterator[Update]:
+    def _retry(self, record: Json) -> Iterator[Shown]:
         details = {name: record[name] for name in ("attempt", "maxAttempts", "delayMs") if name in record}
-        if self._features.notices:
-            yield notice("warning", "The model's server failed; trying again", str(record.get("errorMessage", "")))
-        else:
-            yield {"sessionUpdate": "session_info_update", "_meta": {"pinnace": {"retry": details}}}
+        yield Retried(self._ended, str(record.get("errorMessage", "")), details)
 
-    def _rename(self, record: Json) -> Iterator[Update]:
-        yield {"sessionUpdate": "session_info_update", "title": record.get("name")}
+    def _rename(self, record: Json) -> Iterator[Shown]:
+        name = record.get("name")
+        yield InfoChanged(title=name) if isinstance(name, str) else TitleCleared()
 
 
 def _has_failed(answer: Json) -> bool:
@@ -350,31 +332,31 @@ def call_id(entry: str, index: int) -> str:
     return f"{entry}:{index}"
 
 
-def chunk(kind: str, entry: str, text: str) -> Update:
-    """Return a piece of a message."""
-    return {"sessionUpdate": kind, "messageId": entry, "content": {"type": "text", "text": text}}
+def result_status(result: Json, *, is_error: bool) -> Status:
+    """Return the status of a call that has a result."""
+    if not is_error:
+        return "completed"
+    return "cancelled" if is_aborted(result) else "failed"
 
 
-def block_chunk(entry: str, block: Json) -> Update | None:
+def planned(call: Call, result: Json) -> Iterator[Shown]:
+    """Yield the plan that the result of a tool has, if it has one."""
+    if (plan := plan_of(call.tool, result)) is not None:
+        yield plan
+
+
+def whole_block(entry: str, block: Json) -> Said | None:
     """Return the whole text or thought of a block of an answer; None: it has neither."""
     match block.get("type"):
         case "text" if block.get("text"):
-            return chunk("agent_message_chunk", entry, str(block["text"]))
+            return Said(entry, "message", str(block["text"]), is_whole=True)
         case "thinking" if block.get("thinking"):
-            return chunk("agent_thought_chunk", entry, str(block["thinking"]))
+            return Said(entry, "thought", str(block["thinking"]), is_whole=True)
         case _:
             return None
 
 
-def user_updates(entry: str, message: Json) -> Iterator[Update]:
-    """Yield a message of the user."""
-    from pinnace_rpc.acp.translation.prompts import user_blocks
-
-    for block in user_blocks(message.get("content")):
-        yield {"sessionUpdate": "user_message_chunk", "messageId": entry, "content": block}
-
-
-def custom_updates(entry: str, message: Json) -> Iterator[Update]:
+def custom_texts(entry: str, message: Json) -> Iterator[Shown]:
     """Yield a message of an extension, if it is to be shown."""
     if message.get("display") is not True:
         return
@@ -385,7 +367,7 @@ def custom_updates(entry: str, message: Json) -> Iterator[Update]:
     custom_type = str(message.get("customType", ""))
     for text in texts:
         if isinstance(text, str) and text:
-            yield {**chunk("agent_message_chunk", entry, text), "_meta": {"pinnace": {"customType": custom_type}}}
+            yield Said(entry, "message", text, is_whole=True, custom_type=custom_type)
 
 
 def call_blocks(message: Json) -> Iterator[tuple[int, Json]]:
@@ -399,28 +381,3 @@ def call_blocks(message: Json) -> Iterator[tuple[int, Json]]:
 def arguments_of(block: Json) -> Json:
     """Return the arguments of a call."""
     return as_object(block.get("arguments")) or {}
-
-
-def compaction_update(identity: str, summary: str | None, error: str | None) -> Update:
-    """Return the end of a compaction: a summary, an error, or neither if it was cancelled."""
-    update: Update = {"sessionUpdate": "compaction_update", "compactionId": identity}
-    if summary is not None:
-        return {**update, "status": "completed", "summary": [{"type": "text", "text": summary}]}
-    if error is not None:
-        return {**update, "status": "failed", "error": error}
-    return {**update, "status": "cancelled"}
-
-
-def summary_call(identity: str, title: str, summary: str) -> Update:
-    """Return a summary as a call, for clients that know no compactions."""
-    return {**_think(identity, title), "status": "completed", "content": tool_calls.text_content(summary)}
-
-
-def notice(severity: str, title: str, description: str = "") -> Update:
-    """Return a message for people that belongs to no answer."""
-    update: Update = {"sessionUpdate": "notice", "severity": severity, "title": title.strip() or severity}
-    return {**update, "description": description} if description else update
-
-
-def _think(identity: str, title: str) -> Update:
-    return {"sessionUpdate": "tool_call", "toolCallId": identity, "title": title, "kind": "think"}

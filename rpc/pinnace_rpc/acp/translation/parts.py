@@ -1,0 +1,86 @@
+"""What several versions write alike, or have in common: updates, options of questions, methods to log in."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pinnace_rpc.acp.translation.shown import CompactionEnded, Json, Noticed, Update, UsageChanged
+from pinnace_rpc.acp.translation.version import Question
+from pinnace_spec.wire.framing import MAX_RECORD_BYTES
+
+API_KEY: Final = "api-key"
+LOGIN: Final = "login"
+
+RETRYING: Final = "The model's server failed; trying again"
+
+
+def compaction_end(shown: CompactionEnded) -> Update:
+    """Return the end of a compaction: a summary, an error, or neither if it was cancelled."""
+    update: Update = {"sessionUpdate": "compaction_update", "compactionId": shown.entry}
+    if shown.summary is not None:
+        return {**update, "status": "completed", "summary": [{"type": "text", "text": shown.summary}]}
+    if shown.error is not None:
+        return {**update, "status": "failed", "error": shown.error}
+    return {**update, "status": "cancelled"}
+
+
+def notice(shown: Noticed) -> Update:
+    """Return a message for people that belongs to no answer."""
+    title = shown.title.strip() or shown.severity
+    update: Update = {"sessionUpdate": "notice", "severity": shown.severity, "title": title}
+    return {**update, "description": shown.description} if shown.description else update
+
+
+def usage(shown: UsageChanged) -> Update:
+    """Return how much of the context is used."""
+    update: Update = {"sessionUpdate": "usage_update", "used": shown.used, "size": shown.size}
+    if shown.cost_usd is not None:
+        update["cost"] = {"amount": shown.cost_usd, "currency": "USD"}
+    return update
+
+
+def chunk(kind: str, entry: str, text: str) -> Update:
+    """Return a piece of a message."""
+    return {"sessionUpdate": kind, "messageId": entry, "content": {"type": "text", "text": text}}
+
+
+def untitled() -> Update:
+    """Return that a session has no title any more."""
+    return {"sessionUpdate": "session_info_update", "title": None}
+
+
+def details(shown: Json) -> Update:
+    """Return what no version has a field for."""
+    return {"sessionUpdate": "session_info_update", "_meta": {"pinnace": shown}}
+
+
+class LoginMethod(NamedTuple):
+    """A way to log in."""
+
+    id: str
+    name: str
+    description: str
+    args: Sequence[str] = ()
+    """What the client appends to its command to run it at a terminal; none: the agent itself logs in."""
+
+
+def login_methods(*, has_terminals: bool) -> list[LoginMethod]:
+    """Return the ways to log in.
+
+    Args:
+        has_terminals: Whether the client can run the agent's program at a terminal.
+    """
+    description = "Set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
+    methods = [LoginMethod(API_KEY, "API key", description)]
+    if has_terminals:
+        methods.append(LoginMethod(LOGIN, "Log in", "Asks for a provider and its key, at a terminal", ["--login"]))
+    return methods
+
+
+def offered_details() -> Json:
+    """Return what `initialize` announces that no version has a field for."""
+    return {"steering": {"supported": True}, "pinnace": {"limits": {"lineBytes": MAX_RECORD_BYTES}}}
+
+
+def permission_options(question: Question) -> list[Json]:
+    """Return the options of a question."""
+    return [{"optionId": each.id, "name": each.name, "kind": each.kind} for each in question.options]
