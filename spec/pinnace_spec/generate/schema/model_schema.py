@@ -5,6 +5,8 @@ beyond its fields is said here once more, where JSON Schema can say it. Must not
 """
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -96,9 +98,17 @@ def input_definitions(models: Mapping[str, object]) -> dict[str, Schema]:
 
 
 def _json_schemas(wanted: Mapping[tuple[str, str], object]) -> tuple[dict[tuple[str, str], Schema], dict[str, Schema]]:
+    return deepcopy(_made_of(tuple(wanted.items())))
+
+
+@cache
+def _made_of(
+    wanted: tuple[tuple[tuple[str, str], object], ...],
+) -> tuple[dict[tuple[str, str], Schema], dict[str, Schema]]:
+    """Ask pydantic once for the same models: several files are made of each bundle."""
     # Any: whatever the tables of the specification hold, pydantic takes as a type.
-    types: Mapping[tuple[str, str], Any] = wanted
-    inputs: list[Any] = [(key, "validation", TypeAdapter[Any](model)) for key, model in types.items()]
+    types: tuple[tuple[tuple[str, str], Any], ...] = wanted
+    inputs: list[Any] = [(key, "validation", TypeAdapter[Any](model)) for key, model in types]
     schemas, whole = TypeAdapter.json_schemas(inputs, ref_template=PREFIX + "{model}")
     return {key[0]: schema for key, schema in schemas.items()}, whole["$defs"]
 
