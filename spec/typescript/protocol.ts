@@ -249,7 +249,7 @@ export interface ClientResponseCommand {
 
 /**
  * Continue in a copy of the session.
- * Rules: C-10, C-9, R-SES-02, R-SES-06.
+ * Rules: C-10, C-9, R-SES-06, R-SES-15.
  * Since 0.68.0.
  */
 export interface CloneCommand {
@@ -438,7 +438,7 @@ export interface GetEntriesCommand {
 
 /**
  * List the messages that can be forked from.
- * Rules: C-11, C-9, R-STA-04.
+ * Rules: C-11, C-9, R-STA-10.
  * Since 0.43.0.
  */
 export interface GetForkMessagesCommand {
@@ -488,7 +488,7 @@ export interface GetQueueCommand {
 
 /**
  * Read the usage of the session.
- * Rules: C-11, C-9, R-STA-03, R-STA-08.
+ * Rules: C-11, C-9, R-STA-03, R-STA-08, R-STA-09.
  * Since 0.16.0.
  */
 export interface GetSessionStatsCommand {
@@ -718,7 +718,7 @@ export interface SetAutoCompactionCommand {
 
 /**
  * Turn automatic retry on or off.
- * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SET-05.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SET-08.
  * Since 0.18.2.
  */
 export interface SetAutoRetryCommand {
@@ -1830,7 +1830,7 @@ export interface ClientRequest {
 
 /**
  * A compaction has ended, in one of three ways; `result` is null in two of them.
- * Rules: R-CMP-06.
+ * Rules: R-CMP-06, R-CMP-11.
  * Since 0.66.0.
  */
 export interface CompactionEnd {
@@ -1858,7 +1858,7 @@ export interface CompactionEnd {
 
 /**
  * A compaction begins, with the id of the entry that it may become.
- * Rules: R-CMP-06.
+ * Rules: R-CMP-06, R-CMP-11.
  * Since 0.66.0.
  */
 export interface CompactionStart {
@@ -2032,7 +2032,7 @@ export interface MessageUpdate {
 
 /**
  * The queues have changed. It holds both queues completely.
- * Rules: R-PRM-03, R-QUE-01, R-QUE-09, R-QUE-13.
+ * Rules: R-QUE-01, R-QUE-13.
  * Since 0.66.0.
  */
 export interface QueueUpdate {
@@ -2068,7 +2068,7 @@ export interface ThinkingLevelChanged {
 
 /**
  * With the entries of the answer and the result, and the duration of the call, if it ran.
- * Rules: R-RUN-02.
+ * Rules: R-RUN-10.
  * Since 0.16.0.
  */
 export interface ToolExecutionEnd {

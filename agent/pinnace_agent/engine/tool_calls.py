@@ -1,8 +1,8 @@
 """Runs the tool calls of one turn: prepared one after another, then executed at once up to a limit.
 
-Order (R-RUN-02, R-RUN-03): starts in call order, each with its own refusal at once; ends in the order of completion;
-the caller appends the results in call order. Cancelling ends every call; each cancelled call has recorded its result
-before `Cancelled` leaves. A call that takes too long ends alone (R-LIM-03).
+Order (R-RUN-02, R-RUN-03, R-RUN-10): starts in call order, each with its own refusal at once; ends in the order of
+completion; the caller appends the results in call order. Cancelling ends every call; each cancelled call has recorded
+its result before `Cancelled` leaves. A call that takes too long ends alone (R-LIM-03).
 """
 
 import math
@@ -131,6 +131,7 @@ async def _execute_all(
             await trio.lowlevel.checkpoint_if_cancelled()
             await _execute(log, call, refusal, gates)
         return
+    # DEVIATION D-45: at once in every profile, so that a message which is queued meanwhile skips none of them.
     limiter = trio.CapacityLimiter(MAX_TOOLS_AT_ONCE)
 
     async def execute(call: _Prepared) -> None:

@@ -168,7 +168,8 @@ class _Text(CommandModel):
 
     @model_validator(mode="after")
     def _read_documents(self) -> Self:
-        """Put the text of documents behind the message, as the oldest generation does."""
+        """Put the text of documents behind the message."""
+        # DEVIATION D-44: content alone, of documents without a text too.
         documents = [each.document for each in self.attachments if each.type == "document"]
         texts = [self.message, *(each for each in documents if each is not None)]
         vars(self)["message"] = "\n\n".join(text for text in texts if text)  # frozen, but not yet handed out

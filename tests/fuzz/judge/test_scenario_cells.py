@@ -37,6 +37,7 @@ NO_WITNESS: Mapping[str, str] = {
     "R-EXT-14": "a scenario can't bring an extension that does not load",
     "R-EXT-15": "a scenario can't bring an extension that changes a call",
     "R-QUE-18": "a host begins the next process of a crashed agent with it",
+    "R-QUE-20": "it allows what agents of a time did",
     "R-RUN-06": "a defect of the agent can't be caused from outside",
     "R-RUN-08": "a defect of the statechart can't be caused from outside",
 }

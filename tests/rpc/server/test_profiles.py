@@ -8,7 +8,7 @@ import pytest
 
 from pinnace_fuzz.harness.model_server.server import generated_delta
 from pinnace_fuzz.harness.shell_gate import ShellGate
-from pinnace_fuzz.trials.reading import faults, joined_deltas, kinds
+from pinnace_fuzz.trials.reading import faults, joined_deltas, kinds, user_texts
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 from pinnace_rpc.server.exact_projections import exact_projection
 from pinnace_spec.profiles.generations import generation
@@ -308,6 +308,78 @@ def test_a_dialog_is_declined_where_a_generation_can_not_show_it(agent: AgentSta
     assert [True] == [each["isError"] for each in pi.found({"type": "tool_execution_end"})]
     assert not (pi.home.work / "ran").exists()
     assert [] == pi.found({"type": "extension_ui_request"})
+
+
+@pytest.mark.parametrize(("profile", "reason"), [("0.18", {}), ("0.5x", {"reason": "threshold"})])
+def test_an_older_profile_reports_automatic_compactions_alone(
+    agent: AgentStarter, profile: ClientProfile, reason: Mapping[str, str]
+) -> None:
+    """R-CMP-11, R-CMP-12: one that fails, one that succeeds, and none of the client's own."""
+    refused = {"error": {"status": 400, "body": {"error": {"message": "no"}}}}
+    script: list[Mapping[str, Any]]
+    script = [
+        {**ANSWER},
+        {**ANSWER, **FULL},
+        refused,
+        {**ANSWER, **FULL},
+        {"text": "SUMMARY"},
+        {**ANSWER},
+        {"text": "OWN", "repeat": -1},
+    ]
+    pi = agent(script, protocol=profile, settings=SMALL)
+    ends: list[Mapping[str, Any]] = []
+    for text in ("one", "two", "three", "four"):
+        mark = pi.mark()
+        pi.request({"type": "prompt", "message": text})
+        pi.wait(RUN_END, since=mark)
+        if text in {"two", "three"}:
+            ends.append(pi.wait({"type": "auto_compaction_end"}, since=mark))
+    answer = pi.request({"type": "compact"})
+    failed, succeeded = ends
+
+    assert [{"type": "auto_compaction_start", **reason}] * 2 == pi.found({"type": "auto_compaction_start"})
+    assert (None, False) == (failed["result"], failed["aborted"])
+    assert ("summary" in succeeded["result"], succeeded["aborted"]) == (True, False)
+    assert (profile == "0.5x") == ("errorMessage" in failed)
+    assert [profile == "0.5x"] * 2 == ["willRetry" in end for end in ends]
+    assert "OWN" in answer["data"]["summary"]
+    assert set() == {"compaction_start", "compaction_end"} & set(kinds(pi.records))
+
+
+@pytest.mark.parametrize(("profile", "command"), [("0.18", "queue_message"), ("0.5x", "steer")])
+def test_a_message_that_is_queued_during_calls_waits_for_all_of_them(
+    agent: AgentStarter, gates: MakeGate, profile: ClientProfile, command: str
+) -> None:
+    """R-QUE-03, R-QUE-19, R-QUE-20: none is skipped, in profiles whose releases skipped some, too."""
+    gate = gates()
+    calls = [{"name": "bash", "args": {"command": each}} for each in (gate.reading, "echo second")]
+    pi = agent([{"tool_calls": calls}, {**ANSWER}], protocol=profile)
+    pi.request(PROMPT)
+    gate.wait_reached()
+    pi.request({"type": command, "message": "S"})
+    gate.release()
+    pi.wait(RUN_END)
+    turns = kinds(pi.records, "turn_start", "tool_execution_end", "turn_end")
+
+    assert ["turn_start", "tool_execution_end", "tool_execution_end", "turn_end", "turn_start", "turn_end"] == turns
+    assert [False, False] == [each["isError"] for each in pi.found({"type": "tool_execution_end"})]
+    assert ["go", "S"] == user_texts(pi.records)
+
+
+def test_attachments_of_the_oldest_client_are_content_alone(agent: AgentStarter) -> None:
+    """R-OLD-02: its releases repeated them in the message."""
+    image = {"id": "i", "type": "image", "fileName": "i.png", "mimeType": "image/png", "size": 1, "content": "QQ=="}
+    document = {**image, "id": "d", "type": "document", "fileName": "d.txt", "extractedText": "words"}
+    pi = agent([{"text": "seen"}], protocol="0.18")
+    pi.request({**PROMPT, "attachments": [image, document]})
+    pi.wait(RUN_END)
+    (message,) = [each["message"] for each in pi.found({"type": "message_end", "message": {"role": "user"}})]
+
+    assert {"role", "content", "timestamp"} == set(message)
+    assert [
+        {"type": "text", "text": "go\n\n[Document: d.txt]\nwords"},
+        {"type": "image", "data": "QQ==", "mimeType": "image/png"},
+    ] == message["content"]
 
 
 @pytest.mark.parametrize("profile", ["pi", "1.5"])

@@ -1,5 +1,9 @@
 """What the observers say of events: nothing of good traces, the steps that prove it of bad ones."""
 
+from collections.abc import Callable
+
+from pinnace_spec.observers import Report
+
 # Steps 1 to 6: a prompt, its answer, the run, the turn, the text. A whole answer is steps 7 to 11.
 BEGUN = "> prompt a hi\n< ok a / agent_start / turn_start / user hi\n"
 ENDED = "\n< turn_end / agent_end / settled\n$ exit 0"
@@ -487,3 +491,10 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ),
     ("a result before its call", "I-EVT-12", TOOLS + '< result c1 {"timestamp": 1}', [(7, 9)]),
 ]
+
+
+def test_a_compaction_is_judged_by_the_rule_of_its_generation(judged: Callable[..., Report]) -> None:
+    text = "< compact threshold / compact threshold / compacted threshold"
+    broken = [{each.rules for each in judged(text, speaks).verdicts} for speaks in ("0.18", "0.5x", "seed")]
+
+    assert [{("R-CMP-11",)}, {("R-CMP-11",)}, {("R-CMP-06",)}] == broken

@@ -79,7 +79,7 @@ ASSERTED: Final = (
     Property(
         "ends_once",
         "A call that started ends once, before the results, also if it is cancelled.",
-        ("R-RUN-02", "C-15"),
+        ("R-RUN-09", "C-15"),
         models=("tools",),
     ),
     Property(

@@ -147,10 +147,12 @@ class Compactions(Automaton):
     """One at a time, outside of runs, ended with the reason it began with; behind one that will retry a run follows."""
 
     id = "I-EVT-10"
-    rules = ("R-CMP-06",)
+    rules = ("R-CMP-06", "R-CMP-11")
 
     def __init__(self, fold: Fold) -> None:
         super().__init__(fold)
+        newer, older = self.rules
+        self._rule = (newer if fold.generation.has_compaction_records else older,)
         self._open = 0
         self._reason: object = None
         self._run = 0
@@ -163,7 +165,7 @@ class Compactions(Automaton):
         is_early = answered is not None and answered.kind == "compact" and answered.is_success and self._open
         if is_early and answered is not None and self._reason == "manual":
             what = f"record {number} answers record {answered.number} inside of the compaction of record {self._open}"
-            self.report(what, answered.number, self._open, number)
+            self.report(what, answered.number, self._open, number, rules=self._rule)
         if kind in _FOLLOWERS:
             if self._owed and kind != "agent_start":
                 what = f"record {number} ({kind}) comes where record {self._owed} announced a run"
@@ -176,6 +178,7 @@ class Compactions(Automaton):
                         f"record {number} starts a run inside of the compaction of record {self._open}",
                         self._open,
                         number,
+                        rules=self._rule,
                     )
                 self._run = number
             case "agent_end":
@@ -185,9 +188,8 @@ class Compactions(Automaton):
             case "compaction_end":
                 self._end(number, record)
             case "agent_settled" if self._open:
-                self.report(
-                    f"record {number} settles inside of the compaction of record {self._open}", self._open, number
-                )
+                what = f"record {number} settles inside of the compaction of record {self._open}"
+                self.report(what, self._open, number, rules=self._rule)
             case _:
                 pass
 
@@ -200,9 +202,8 @@ class Compactions(Automaton):
     def _start(self, number: int, record: Record) -> None:
         self.armed += 1
         if self._open:
-            self.report(
-                f"record {number} starts a compaction inside of the one of record {self._open}", self._open, number
-            )
+            what = f"record {number} starts a compaction inside of the one of record {self._open}"
+            self.report(what, self._open, number, rules=self._rule)
         if self._run:
             what = f"record {number} starts a compaction inside of the run of record {self._run}"
             self.report(what, self._run, number, rules=("C-15",))
@@ -214,11 +215,10 @@ class Compactions(Automaton):
         is_overflow = reason is None or reason == "overflow"
         has_result = edge.is_object(record.get("result"))
         if not begun:
-            self.report(f"record {number} ends a compaction that was not begun", number)
+            self.report(f"record {number} ends a compaction that was not begun", number, rules=self._rule)
         elif record.get("type") == "compaction_end" and not edge.is_equal(reason, self._reason):  # older: no reason
-            self.report(
-                f"record {number} ends a compaction for another reason than record {begun} began it", begun, number
-            )
+            what = f"record {number} ends a compaction for another reason than record {begun} began it"
+            self.report(what, begun, number, rules=self._rule)
         if will_retry and not (is_overflow and has_result):
             self.report(
                 f"record {number} will retry, though {reason} has made no room", begun, number, rules=("R-CMP-02",)
