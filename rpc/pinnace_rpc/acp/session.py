@@ -344,8 +344,19 @@ class Session:
         self._has_new_keys = True
 
     async def cancel_call(self, params: Params, name: str) -> dict[str, object]:
-        """Cancel a call, or the command of a terminal, which has the id of its call."""
-        raise params.invalid(name, "can't be cancelled")
+        """Cancel a call, or the command of a terminal, which has the id of its call.
+
+        Raises:
+            RequestError: It is not being carried out.
+        """
+        call = self._translator.progressing_call(params.text(name))
+        if call is None or not call.entry:
+            raise params.invalid(name, "must be one that is being carried out")
+        answer = await self.core.ask("abort_tool", entryId=call.entry)
+        if answer.get("errorCode") == "entry_not_found":  # it has just ended
+            raise params.invalid(name, "must be one that is being carried out")
+        data_of(answer, {})
+        return {}
 
     async def set_option(self, params: Params) -> dict[str, object]:
         """Change an option and return all of them."""
