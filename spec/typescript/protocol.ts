@@ -3019,6 +3019,11 @@ export interface SelectRequest {
    * This program's alone.
    */
   optionKinds?: ("allow_once" | "allow_always" | "reject_once" | "reject_always")[];
+  /**
+   * The address that the user is asked to open; the first option says that it was opened, the second declines.
+   * This program's alone.
+   */
+  url?: string;
 }
 
 /** A line of a session file. Open: entries of other programs and generations are passed on as they are. */
