@@ -9,6 +9,7 @@ export type Command =
   | ClearQueueCommand
   | AbortCommand
   | AbortRetryCommand
+  | AbortToolCommand
   | BashCommand
   | AbortBashCommand
   | GetStateCommand
@@ -93,6 +94,7 @@ export type Response =
   | ClearQueueResponse
   | AbortResponse
   | AbortRetryResponse
+  | AbortToolResponse
   | BashResponse
   | AbortBashResponse
   | GetStateResponse
@@ -175,6 +177,20 @@ export interface AbortRetryCommand {
   type: "abort_retry";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+}
+
+/**
+ * End one call of a tool; the run continues with its result.
+ * Rules: C-11, C-9, R-ABT-03, R-ORD-01, R-SET-03.
+ * This program's alone.
+ */
+export interface AbortToolCommand {
+  /** The type of the record. */
+  type: "abort_tool";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The entry that the result of the call will be, as the records of the call name it. */
+  entryId: string;
 }
 
 /**
@@ -937,6 +953,21 @@ export interface AbortRetryResponse {
   id?: string | number | null;
   /** The command that is answered. */
   command: "abort_retry";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
+ * `abort_tool` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface AbortToolResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "abort_tool";
   /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
 }
@@ -2997,6 +3028,11 @@ export interface SelectRequest {
    * This program's alone.
    */
   optionKinds?: ("allow_once" | "allow_always" | "reject_once" | "reject_always")[];
+  /**
+   * The address that the user is asked to open; the first option says that it was opened, the second declines.
+   * This program's alone.
+   */
+  url?: string;
 }
 
 /** A line of a session file. Open: entries of other programs and generations are passed on as they are. */
@@ -3630,6 +3666,7 @@ export interface ResponseOf {
   clear_queue: ClearQueueResponse;
   abort: AbortResponse;
   abort_retry: AbortRetryResponse;
+  abort_tool: AbortToolResponse;
   bash: BashResponse;
   abort_bash: AbortBashResponse;
   get_state: GetStateResponse;

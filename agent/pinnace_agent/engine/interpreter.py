@@ -294,6 +294,10 @@ class EffectInterpreter:
         if self._client_requests is not None:
             self._client_requests.offer(methods)
 
+    def abort_call(self, entry: str) -> bool:
+        """End the call whose result will be an entry; return False if it is not being carried out."""
+        return self._runs.log.abort_call(entry)
+
     def files_of_call(self, call_id: str) -> "ClientFiles | None":
         """Return the files that the client serves to a call; None: it has never offered any."""
         if self._client_requests is None:

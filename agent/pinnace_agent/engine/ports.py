@@ -72,6 +72,10 @@ class AgentReads(Protocol):
         """Its mode, without loading it."""
         ...
 
+    def abort_call(self, entry: str) -> bool:
+        """End the call whose result will be an entry; return False if it is not being carried out."""
+        ...
+
     def offer_files(self, methods: Collection[FileMethod]) -> None:
         """Let the client serve files to the calls of tools from now on, in the place of what it has offered before."""
         ...

@@ -6,7 +6,7 @@ C-15, R-TOL-11.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pinnace_agent.core.ports.emitter import Emitter, Record
@@ -53,6 +53,7 @@ class RunRecorder:
         self._started_calls: set[int] = set()
         self._executed: dict[int, Mapping[str, object]] = {}  # arguments that are not what the model wrote
         self._ending_calls: set[int] = set()
+        self._aborts: dict[int, Callable[[], None]] = {}  # of the calls that are carried out, likewise
         self._result_ids: dict[int, str] = {}  # of the entries that the results will be, by the call's place
         self._answer_id = ""  # of the entry
         self._turn_open = False
@@ -83,6 +84,7 @@ class RunRecorder:
         self._executed = {}
         self._ending_calls = set()
         self._result_ids = {}
+        self._aborts = {}
         self._emitter.emit({"type": "turn_start"})
         if self._observer is not None:
             self._observer.turn_started()
@@ -209,6 +211,18 @@ class RunRecorder:
         if self._observer is not None:
             self._observer.call_started(self.calls[index])
 
+    def let_abort(self, index: int, abort: Callable[[], None]) -> None:
+        """Let a call that is carried out be ended alone, until it has its result."""
+        self._aborts[index] = abort
+
+    def abort_call(self, entry: str) -> bool:
+        """End the call whose result will be an entry; return False if it is not being carried out."""
+        for index, abort in self._aborts.items():
+            if self._result_ids.get(index) == entry:
+                abort()
+                return True
+        return False
+
     def update_call(self, index: int, partial: ToolResult) -> None:
         """Write `tool_execution_update`; progress after the end is dropped."""
         if index in self._results:
@@ -228,6 +242,7 @@ class RunRecorder:
         """Write `tool_execution_end` and keep the result for its message. A call ends once."""
         if index in self._results:
             return
+        self._aborts.pop(index, None)
         if index not in self._started_calls:
             self.start_call(index)
         call = self.calls[index]

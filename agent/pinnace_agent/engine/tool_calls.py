@@ -228,6 +228,14 @@ async def _execute(log: RunRecorder, call: _Prepared, refusal: Refusal, gates: C
     limit, limit_s = context.time_limit, context.timeout_s
     if limit_s is not None:
         limit.deadline = trio.current_time() + limit_s
+    is_aborted = False
+
+    def abort() -> None:
+        nonlocal is_aborted
+        is_aborted = True
+        limit.cancel()
+
+    log.let_abort(call.position, abort)
     result = error_result(errors.OPERATION_ABORTED)
     duration_ms = None
     has_run = True
@@ -237,7 +245,9 @@ async def _execute(log: RunRecorder, call: _Prepared, refusal: Refusal, gates: C
                 result = await _run(call, refusal, gates)
                 # Cancelled here, the call has its whole result all the same.
                 result = await with_fitting_images(result, resizes=context.resizes_images)
-            if limit.cancelled_caught:
+            if limit.cancelled_caught and is_aborted:
+                result = context.aborted_result or result
+            elif limit.cancelled_caught:
                 result = error_result(errors.tool_timed_out(number_text(limit_s or 0)))
         except trio.Cancelled:
             result = context.aborted_result or result

@@ -39,8 +39,8 @@ Result = Mapping[str, object]
 class Asking(Protocol):
     """The dialogs that a form needs. Each returns None if the user cancels."""
 
-    async def select(self, title: str, options: Sequence[str]) -> str | None:
-        """Let the user choose."""
+    async def select(self, title: str, options: Sequence[str], url: str | None = None) -> str | None:
+        """Let the user choose; `url` is an address that the user is asked to open."""
         ...
 
     async def input(self, title: str, placeholder: str | None) -> str | None:
@@ -105,7 +105,7 @@ class Elicitation:
         if shown != url or len(shown) > _MOST_CHARS or parts.scheme not in ("http", "https") or not parts.hostname:
             return {"action": "decline"}
         title = f"{self._server} asks you to open an address of {parts.netloc}: {text}\n{shown}"
-        match await asking.select(title, (OPENED, DECLINE, CANCEL)):
+        match await asking.select(title, (OPENED, DECLINE, CANCEL), shown):
             case "Opened":
                 return {"action": "accept"}
             case "Decline":

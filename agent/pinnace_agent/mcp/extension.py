@@ -657,8 +657,8 @@ class _Dialogs(Asking):
         self._ui = ctx.ui
         self._call = call
 
-    async def select(self, title: str, options: Sequence[str]) -> str | None:
-        return await self._ui.select(title, list(options), tool_call_id=self._call)
+    async def select(self, title: str, options: Sequence[str], url: str | None = None) -> str | None:
+        return await self._ui.select(title, list(options), tool_call_id=self._call, url=url)
 
     async def input(self, title: str, placeholder: str | None) -> str | None:
         return await self._ui.input(title, placeholder, tool_call_id=self._call)

@@ -18,7 +18,7 @@ from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import CoreEnded, EditorAgent
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
 from pinnace_rpc.acp.outbox import Outbox
-from pinnace_rpc.acp.session import Client, Session, open_session
+from pinnace_rpc.acp.session import Session, open_session
 from pinnace_rpc.acp.translation.jsonrpc import (
     AUTH_REQUIRED,
     CANCELLED,
@@ -32,7 +32,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 from pinnace_rpc.acp.translation.mcp_servers import read_servers
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.parts import API_KEY
-from pinnace_rpc.acp.translation.version import Operation
+from pinnace_rpc.acp.translation.version import Client, Operation
 from pinnace_rpc.host.agents.ports import AgentStartError
 from pinnace_spec.rules.errors import NO_MODEL
 

@@ -1,7 +1,8 @@
 """Questions of one agent: asked of the client as permissions or forms, and answered exactly once.
 
-A question about a call that names how each option is meant becomes a permission; others become forms, where the client
-has them, and are declined where it has not. What is no answer of the user declines as well. Must not know turns.
+A question about a call that names how each option is meant becomes a permission, and one that has an address is asked
+with it; others become forms, where the client has them, and are declined where it has not. What is no answer of the
+user declines as well. Must not know turns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import METHOD_NOT_FOUND, Reply
 from pinnace_rpc.acp.translation.shown import Call, Json, Update
 from pinnace_rpc.acp.translation.tool_calls import text_content
-from pinnace_rpc.acp.translation.version import Option, Question, Translation
+from pinnace_rpc.acp.translation.version import Client, Option, Question
 
 DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
 
@@ -34,9 +35,7 @@ class OpenDialogs:
         answer: Callable[[Json], None],
         emit: Emit,
         changed: Callable[[], None],
-        translation: Translation,
-        *,
-        has_forms: bool,
+        client: Client,
     ) -> None:
         """Begin without any.
 
@@ -47,13 +46,11 @@ class OpenDialogs:
             answer: Takes answers for the agent.
             emit: Takes updates of the session.
             changed: Called when a question has been asked, or is over.
-            translation: Of the client's version.
-            has_forms: Whether the client can show forms.
+            client: Of the connection.
         """
-        self._has_forms = has_forms
+        self._translation, self._abilities = client
         self._session_id = session_id
         self._cwd = cwd
-        self._translation = translation
         self._outbox = outbox
         self._answer = answer
         self._emit = emit
@@ -89,7 +86,9 @@ class OpenDialogs:
             self._ask_permission(record, call, _given_options(record, cast("Sequence[object]", kinds)))
         elif method == "confirm" and call is not None:
             self._ask_permission(record, call, _CONFIRM_KINDS)
-        elif self._has_forms:
+        elif self._abilities.addresses and method == "select" and isinstance(record.get("url"), str):
+            self._ask_address(record, call)
+        elif self._abilities.forms:
             self._ask_form(record, call)
         elif method == "confirm":
             self._ask_alone(record)
@@ -198,7 +197,32 @@ class OpenDialogs:
 
         self._request(record, "elicitation/create", params, take)
 
-    # Both.
+    # Addresses.
+
+    def _ask_address(self, record: Json, call: Call | None) -> None:
+        options = cast("Sequence[object]", record["options"])
+        params: dict[str, object] = {
+            "sessionId": self._session_id,
+            "mode": "url",
+            "elicitationId": str(record["id"]),
+            "url": record["url"],
+            "message": str(record.get("title", "")),
+        }
+        if call is not None:
+            params["toolCallId"] = call.id
+
+        def take(reply: Reply) -> None:
+            action = (as_object(reply.result) or {}).get("action")
+            if action == "accept":
+                self._post(record, value=options[0])
+            elif action == "decline" and len(options) > 1:
+                self._post(record, value=options[1])
+            else:
+                self._decline(record)
+
+        self._request(record, "elicitation/create", params, take)
+
+    # All.
 
     def _request(self, record: Json, method: str, params: Json, take: Callable[[Reply], None]) -> None:
         dialog = str(record["id"])

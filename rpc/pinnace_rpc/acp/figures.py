@@ -172,15 +172,15 @@ async def read_settings(core: EditorAgent) -> ReportedSettings:
     return ReportedSettings(state, cast("Sequence[Json]", models["models"]), levels_of(levels))
 
 
-def data_of(answer: Record) -> Json:
-    """Return the data of an answer.
+def data_of(answer: Record, default: Json | None = None) -> Json:
+    """Return the data of an answer, or what counts as data if it has none.
 
     Raises:
         RequestError: It is a refusal.
     """
     if answer.get("success") is not True:
         raise refusal(answer)
-    return cast("Json", answer["data"])
+    return cast("Json", answer["data"] if default is None else answer.get("data", default))
 
 
 def levels_of(data: Json) -> Sequence[str]:

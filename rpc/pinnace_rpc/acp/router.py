@@ -14,7 +14,6 @@ from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.acp.connection import Connection
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
-from pinnace_rpc.acp.session import Client
 from pinnace_rpc.acp.translation.jsonrpc import (
     INVALID_REQUEST,
     UNSUPPORTED_VERSION,
@@ -26,7 +25,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
     parse_message,
 )
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.version import Offer, Translation
+from pinnace_rpc.acp.translation.version import Client, Offer, Translation
 from pinnace_spec.wire.framing import TooLong
 
 _log: Final = logging.getLogger("pinnace.acp")

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 import trio
 
@@ -22,7 +22,6 @@ from pinnace_rpc.acp.dialogs import DIALOGS, OpenDialogs
 from pinnace_rpc.acp.figures import Figures, data_of, read_settings
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation import tool_calls
-from pinnace_rpc.acp.translation.abilities import Abilities
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
 from pinnace_rpc.acp.translation.options import EditorOptions, ReportedSettings, mode_change
@@ -44,7 +43,7 @@ from pinnace_rpc.acp.translation.shown import (
 from pinnace_rpc.acp.translation.stop_reasons import TurnResult, ending, failure, is_refusal, refusal
 from pinnace_rpc.acp.translation.titles import date_text, session_title
 from pinnace_rpc.acp.translation.translator import Translator
-from pinnace_rpc.acp.translation.version import OpenedSession, Outcome, Translation
+from pinnace_rpc.acp.translation.version import Client, OpenedSession, Outcome
 from pinnace_rpc.acp.turns import PromptTurn, Turns
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -59,14 +58,6 @@ _SERVERS_S: Final = 3.0
 """How long the opening of a session waits for the servers of its client; they go on connecting behind it."""
 _SEVERITIES: Final[dict[object, Severity]] = {"info": "info", "warning": "warning", "error": "error"}
 _CALL_RECORDS: Final = frozenset({"tool_execution_start", "tool_execution_update", "tool_execution_end"})
-
-
-class Client(NamedTuple):
-    """The client of a connection."""
-
-    translation: Translation
-    """Of the version that it speaks."""
-    abilities: Abilities
 
 
 class Session:
@@ -94,16 +85,7 @@ class Session:
         self._updates = translation.updates(cwd, self._abilities)
         self._lifecycle = translation.lifecycle(outbox, self._emit)
         self._turns = Turns()
-        self._dialogs = OpenDialogs(
-            self.id,
-            cwd,
-            outbox,
-            core.post,
-            self._emit,
-            self._note_waiting,
-            translation,
-            has_forms=self._abilities.forms,
-        )
+        self._dialogs = OpenDialogs(self.id, cwd, outbox, core.post, self._emit, self._note_waiting, client)
         self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[Callable[[], None]] | None = []
         """What is done once the client knows the session; None: it does."""
@@ -344,8 +326,19 @@ class Session:
         self._has_new_keys = True
 
     async def cancel_call(self, params: Params, name: str) -> dict[str, object]:
-        """Cancel a call, or the command of a terminal, which has the id of its call."""
-        raise params.invalid(name, "can't be cancelled")
+        """Cancel a call, or the command of a terminal, which has the id of its call.
+
+        Raises:
+            RequestError: It is not being carried out.
+        """
+        call = self._translator.progressing_call(params.text(name))
+        if call is None or not call.entry:
+            raise params.invalid(name, "must be one that is being carried out")
+        answer = await self.core.ask("abort_tool", entryId=call.entry)
+        if answer.get("errorCode") == "entry_not_found":  # it has just ended
+            raise params.invalid(name, "must be one that is being carried out")
+        data_of(answer, {})
+        return {}
 
     async def set_option(self, params: Params) -> dict[str, object]:
         """Change an option and return all of them."""

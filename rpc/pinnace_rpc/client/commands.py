@@ -114,6 +114,14 @@ class Commands(ABC):
         """Cancel the delay before a retry."""
         await self.request("abort_retry")
 
+    async def abort_tool(self, entry_id: str) -> None:
+        """End one call of a tool; the run continues with its result.
+
+        Args:
+            entry_id: The entry that the result of the call will be, as the records of the call name it.
+        """
+        await self.request("abort_tool", entryId=entry_id)
+
     async def bash(self, command: str, *, exclude_from_context: bool | None = None) -> replies.ShellResult:
         """Run a shell command of the client.
 

@@ -91,6 +91,13 @@ def set_tool_approval(agent: "AgentReads", command: "cmd.SetToolApproval") -> Da
     return None
 
 
+def abort_tool(agent: "AgentReads", command: "cmd.AbortTool") -> Data:
+    """End one call that is being carried out."""
+    if not agent.abort_call(command.entryId):
+        raise errors.ClientError(errors.entry_not_found(command.entryId), errors.ErrorCode.ENTRY_NOT_FOUND)
+    return None
+
+
 def set_label(agent: "AgentReads", command: "cmd.SetLabel") -> Data:
     """Label an entry of the session, or remove its label."""
     if agent.session.tree.find(command.entryId) is None:
@@ -108,4 +115,5 @@ SETTINGS: Final[Mapping[str, Callable[..., Data]]] = {
     "set_active_tools": set_active_tools,
     "set_tool_approval": set_tool_approval,
     "set_label": set_label,
+    "abort_tool": abort_tool,
 }

@@ -13,6 +13,7 @@ COMMAND_DATES: Final[Mapping[str, Mapping[str, str]]] = {
     "clear_queue": {"since": "0.84.4"},
     "abort": {"since": "0.16.0"},
     "abort_retry": {"since": "0.18.2"},
+    "abort_tool": {"ours": "alone"},
     "bash": {"since": "0.16.0"},
     "abort_bash": {"since": "0.16.0"},
     "get_state": {"since": "0.16.0"},

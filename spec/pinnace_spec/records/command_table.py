@@ -32,6 +32,9 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "queue": (frozenset({"clear", "continue", "hold"}), "hold", "queue"),
     },
     "abort_retry": {},
+    "abort_tool": {
+        "entryId": (str, ..., "entryId"),
+    },
     "bash": {
         "command": (str, ..., "command"),
         "excludeFromContext": (bool, False, "excludeFromContext"),
@@ -180,6 +183,7 @@ READS: Final = (
 )
 
 SETTINGS: Final = (
+    "abort_tool",
     "set_session_name",
     "set_label",
     "set_model",
@@ -229,6 +233,7 @@ OVERTAKING: Final = (
 """Never wait behind a barrier (C-9), as reads and answers."""
 
 OWN_COMMANDS: Final = (
+    "abort_tool",
     "get_tools",
     "get_queue",
     "navigate_tree",

@@ -275,6 +275,18 @@ class AbortRetry(CommandModel):
     type: Literal["abort_retry"]
 
 
+class AbortTool(CommandModel):
+    """End one call of a tool; the run continues with its result."""
+
+    since = None
+    group = "Runs"
+    kind = "setting"
+    errors = (E.ENTRY_NOT_FOUND, *_WAITS)
+    type: Literal["abort_tool"]
+    entryId: StrictStr
+    """The entry that the result of the call will be, as the records of the call name it."""
+
+
 class Bash(CommandModel):
     """Run a shell command of the client."""
 

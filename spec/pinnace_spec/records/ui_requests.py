@@ -38,6 +38,8 @@ class Select(SeedSelect):
     method: Literal["select"]
     optionKinds: list[OptionKind] | None = None
     """Of a question whether something may happen: what each option means, in the order of `options`."""
+    url: str | None = None
+    """The address that the user is asked to open; the first option says that it was opened, the second declines."""
 
     @model_validator(mode="after")
     def _has_a_kind_for_each_option(self) -> Self:

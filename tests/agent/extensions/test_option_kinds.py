@@ -1,4 +1,4 @@
-"""`option_kinds` of a choice: what each option means, for clients that show a request for permission. R-UI-06."""
+"""`option_kinds` and `url` of a choice: what each option means, and what is to be opened. R-UI-06, R-UI-07."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,3 +40,15 @@ async def test_kinds_that_do_not_fit_the_options_are_refused(kinds: Any, has_use
     with pytest.raises(ValueError, match="option_kinds must have one of allow_always, allow_once"):
         await ui.select("Run it?", ["Yes", "No"], option_kinds=kinds)
     assert [] == frames
+
+
+@pytest.mark.parametrize("has_user", [True, False])
+async def test_only_an_address_of_the_web_is_opened(has_user: bool) -> None:
+    """R-UI-07: in every mode."""
+    frames: list[Mapping[str, object]] = []
+    generation = Generation()
+    table = DialogTable(frames.append)
+    ui = RpcUserInterface(generation, table, frames.append) if has_user else UserInterface(generation)
+    with pytest.raises(ValueError, match="url must begin with https:// or http://"):
+        await ui.select("Open it?", ["Opened", "Decline"], url="javascript:alert(1)")
+    assert frames == []

@@ -16,10 +16,12 @@ class Asked:
     def __init__(self, line: str = "x") -> None:
         self.titles: list[str] = []
         self.shown: list[str] = []
+        self.addresses: list[str | None] = []
         self._line = line
 
-    async def select(self, title: str, options: Sequence[str]) -> str | None:
+    async def select(self, title: str, options: Sequence[str], url: str | None = None) -> str | None:
         self.titles.append(title)
+        self.addresses.append(url)
         self.shown += options
         return options[0]
 
@@ -115,4 +117,5 @@ async def test_an_address_is_shown_whole_or_declined(url: object, action: str) -
     answer = await Elicitation("notes").ask({"mode": "url", "message": "", "url": url}, asked)
 
     assert answer["action"] == action
+    assert asked.addresses == ([url] if asked.titles else [])
     assert (url in asked.titles[0].split("\n") if isinstance(url, str) else True) if asked.titles else True

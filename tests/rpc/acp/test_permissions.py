@@ -215,3 +215,28 @@ def extension(pi):
     changes = [each for each in agent.updates() if each["sessionUpdate"] == "config_option_update"]
     values = [{each["id"]: each["currentValue"] for each in change["configOptions"]} for change in changes]
     assert [each["thought_level"] for each in values] == ["high"]
+
+
+@pytest.mark.parametrize(("action", "said"), [("accept", "Opened"), ("decline", "Decline"), ("cancel", None)])
+def test_an_address_of_a_server_is_opened_by_the_editor(
+    acp: StartAcp, work: Path, action: str, said: str | None
+) -> None:
+    """Where it can; the dialog is the same as that of a server of MCP. Else it is a form."""
+    path = work.parent / "opening.py"
+    path.write_text(
+        """
+def extension(pi):
+    @pi.command("open")
+    async def open(ctx, args):
+        url = "https://example.org/sign-in"
+        chosen = await ctx.ui.select(f"Open this:\\n{url}", ["Opened", "Decline", "Cancel"], url=url)
+        ctx.ui.notify(f"chosen: {chosen}")
+"""
+    )
+    agent = acp("-e", str(path), answer=lambda _: {"action": action})
+    session = opened(agent, work, elicitation={"form": {}, "url": {}}, session={"notices": {}})
+    assert agent.call("session/prompt", sessionId=session, prompt=text("/open"))["stopReason"] == "end_turn"
+
+    asked = agent.until(lambda message: message.get("method") == "elicitation/create")["params"]
+    assert (asked["mode"], asked["url"]) == ("url", "https://example.org/sign-in")
+    assert agent.update("notice", title=f"chosen: {said}")

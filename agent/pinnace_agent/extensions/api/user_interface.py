@@ -67,6 +67,7 @@ class UserInterface:
         *,
         tool_call_id: str | None = None,
         option_kinds: Sequence[OptionKind] | None = None,
+        url: str | None = None,
     ) -> str | None:
         """Let the user choose one of the options; None: cancelled, or not answered in time.
 
@@ -78,12 +79,15 @@ class UserInterface:
             option_kinds: For a question whether something may happen: what each option means, in their order, as
                 `allow_once`, `allow_always`, `reject_once` or `reject_always`. A client may show it as a request for
                 permission. What `always` means is for the caller to keep, and for the option's text to say.
+            url: An address of the web that the user is asked to open, and that the title shows whole. A client may open
+                it. The first option says that it was opened, the second declines.
 
         Raises:
-            ValueError: There are not as many kinds as options, or a kind is unknown.
+            ValueError: There are not as many kinds as options, a kind is unknown, or `url` is no address of the web.
         """
         self._generation.check()
         _kinds(option_kinds, _texts(options))
+        _address(url)
         await trio.lowlevel.checkpoint()
         return None
 
@@ -278,11 +282,12 @@ class RpcUserInterface(UserInterface):
         *,
         tool_call_id: str | None = None,
         option_kinds: Sequence[OptionKind] | None = None,
+        url: str | None = None,
     ) -> str | None:
         """Let the user choose one of the options."""
         self._generation.check()
         texts = _texts(options)
-        extra = {**_call(tool_call_id), **_kinds(option_kinds, texts)}
+        extra = {**_call(tool_call_id), **_kinds(option_kinds, texts), **_address(url)}
         return await _asked(self._dialogs.select(title, texts, timeout_s=timeout, extra=extra))
 
     async def confirm(
@@ -338,6 +343,14 @@ def _texts(lines: Sequence[object]) -> list[str]:
     if isinstance(lines, str) or len(texts) != len(lines):
         raise TypeError("options and lines must be a sequence of strings")
     return texts
+
+
+def _address(url: str | None) -> Mapping[str, object]:
+    if url is None:
+        return {}
+    if not str(url).startswith(("https://", "http://")):  # annotations are not enforced at run time
+        raise ValueError(f"select: url must begin with https:// or http://, not {url!r}")
+    return {"url": str(url)}
 
 
 def _kinds(kinds: Sequence[OptionKind] | None, options: Sequence[str]) -> Mapping[str, object]:

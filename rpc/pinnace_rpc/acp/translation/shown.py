@@ -25,7 +25,9 @@ class Call:
     status: Status = "pending"
     arguments: Json = field(default_factory=dict[str, object])
     agent_id: str = ""
-    """By which the agent's commands and questions name it."""
+    """By which the agent's questions name it."""
+    entry: str = ""
+    """The entry that its result will be, by which it can be aborted; empty: it is not known."""
 
 
 class UserMessage(NamedTuple):

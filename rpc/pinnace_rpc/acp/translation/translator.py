@@ -130,6 +130,10 @@ class Translator:
         """The calls that have begun and not ended."""
         return [call for call in self._running.values() if call.status == "in_progress"]
 
+    def progressing_call(self, identity: str) -> Call | None:
+        """Return the call with an id, as the client knows it; None: it has not begun, or has ended."""
+        return next((call for call in self.progressing if call.id == identity), None)
+
     def call_of(self, agent_id: str) -> Call | None:
         """Return a call that runs, for a question about it; None: no such call runs.
 
@@ -248,6 +252,7 @@ class Translator:
             return
         self._running[_key(record)] = call
         call.agent_id = str(record["toolCallId"])
+        call.entry = str(record.get("entryId", ""))
         if record.get("gated") is not True:
             yield from self._advance(call)
 
@@ -261,6 +266,7 @@ class Translator:
         call = self._running.get(_key(record))
         if call is None or call.status in ENDED:
             return
+        call.entry = str(record.get("entryId", ""))
         content = as_array(cast("Json", record["partialResult"]).get("content"))
         if call.status == "pending" or content:
             yield from self._advance(call, content or None)

@@ -223,3 +223,11 @@ class Translation(Protocol):
     def permission(self, question: Question, cwd: str) -> Json:
         """Return the parameters of `session/request_permission`, but for the session."""
         ...
+
+
+class Client(NamedTuple):
+    """The client of a connection."""
+
+    translation: Translation
+    """Of the version that it speaks."""
+    abilities: Abilities

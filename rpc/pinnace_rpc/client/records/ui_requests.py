@@ -24,6 +24,8 @@ class Select(TypedDict):
     timeout: NotRequired[int]
     optionKinds: NotRequired[list[Literal["allow_once", "allow_always", "reject_once", "reject_always"]]]
     """Of a question whether something may happen: what each option means, in the order of `options`."""
+    url: NotRequired[str]
+    """The address that the user is asked to open; the first option says that it was opened, the second declines."""
 
 
 class Confirm(TypedDict):

@@ -194,6 +194,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "truncated": "Whether the output was truncated.",
     "type": "The type of the record.",
     "unsavedEntries": "How many entries are not in the file yet.",
+    "url": "The address that the user is asked to open; the first option says that it was opened, the second declines.",
     "usage": "The tokens that were used, and their cost.",
     "userMessages": "How many messages of the user there are.",
     "value": "What the user entered or chose.",

@@ -138,6 +138,33 @@ def extension(pi):
     assert states(agent.updates(session)) == ["running", "requires_action", "running", "idle:end_turn"]
 
 
+@pytest.mark.parametrize("by", ["call", "terminal"])
+def test_one_call_is_cancelled_and_the_others_go_on(acp2: StartAcp, work2: Path, by: str) -> None:
+    """Whichever of both is cancelled: the command ends, its call is cancelled, and the work continues."""
+    command = "echo begun; exec sleep 600"
+    other = "while [ ! -e next ]; do sleep 0.01; done; echo other"
+    agent = acp2(script=[calls(("bash", {"command": command}), ("bash", {"command": other})), DONE])
+    session = opened(agent, work2)
+    agent.call("session/prompt", sessionId=session, prompt=text("Go"))
+    first = agent.update("terminal_update", command=command)
+    agent.update("terminal_output_chunk", terminalId=first["terminalId"])
+    offered = agent.update("tool_call_update", toolCallId=first["terminalId"], status="in_progress")
+    agent.update("terminal_update", command=other)
+    fields = {"sessionId": session, f"{'toolCallId' if by == 'call' else 'terminalId'}": first["terminalId"]}
+    method = "tool_call/cancel" if by == "call" else "terminal/cancel"
+    assert agent.call(method, fields) == {}
+    agent.update("tool_call_update", toolCallId=first["terminalId"], status="cancelled")
+    late = agent.error(method, fields)
+    (work2 / "next").touch()
+    end = idle(agent)
+
+    assert first["capabilities"] == offered["capabilities"] == {"cancel": {}}
+    assert (late["code"], end["stopReason"]) == (-32602, "end_turn")
+    assert [each["status"] for each in of(agent, "call")] == ["cancelled", "completed"]
+    ends = [(each["output"], each["exitStatus"]) for each in of(agent, "terminal")]
+    assert ends == [("begun\n", {}), ("other\n", {"exitCode": 0})]
+
+
 def test_a_plan_that_a_tool_reports_is_shown_and_replayed(acp2: StartAcp, work2: Path) -> None:
     path = work2.parent / "planning.py"
     path.write_text(

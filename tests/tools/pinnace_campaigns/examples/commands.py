@@ -15,6 +15,7 @@ _DELTA: Final = {"type": "message_update", "assistantMessageEvent": {"type": "te
 _GATED: Final = {"chunks": [{"text": "Roses "}, {"gate": "half"}, {"text": "are red"}]}
 _READING: Final = {"tool_calls": [{"name": "read", "args": {"path": "note.txt"}}]}
 _HANGING: Final = {"chunks": [{"text": "Roses "}, {"hang": True}]}
+_WAITING: Final = {"tool_calls": [{"name": "bash", "args": {"command": "echo begun; sleep 60"}}]}
 _EXTENSION: Final = Path(__file__).parents[4] / "examples" / "extensions" / "timed_confirm.py"
 
 
@@ -91,6 +92,14 @@ def _abort_bash(player: Player) -> None:
     player.agent.wait({"type": "bash_execution_update", "id": "1"})
     player.ask(id="2", type="abort_bash")
     player.agent.wait_response("1")
+
+
+def _abort_tool(player: Player) -> None:
+    player.agent.ask("prompt", message="Wait a minute")
+    call = player.agent.wait({"type": "tool_execution_update"})
+    player.begin()
+    player.ask(id="1", type="abort_tool", entryId=call["entryId"])
+    player.settle()
 
 
 def _switch_session(player: Player) -> None:
@@ -184,6 +193,7 @@ _CONVERSATIONS: Final = (
     _of("clear_queue", _clear_queue, [_HANGING]),
     _of("abort", _abort, [_HANGING]),
     _of("abort_retry", _abort_retry, [{"error": {"status": 503}}], settings={"retry": {"baseDelayMs": 600_000}}),
+    _of("abort_tool", _abort_tool, [_WAITING, {"text": "I have stopped."}]),
     _of("switch_session", _switch_session, _POEM),
     _of("fork", _fork, _POEM),
     _of("branch", _branch, _POEM),

@@ -61,7 +61,7 @@ class Terminals:
     def begin(self, identity: str, command: str, cwd: str) -> Update:
         """Return the update for a command that begins."""
         self._written[identity] = ""
-        return {**_of(identity), "command": command, "cwd": cwd, "capabilities": None}
+        return {**_of(identity), "command": command, "cwd": cwd, "capabilities": {"cancel": {}}}
 
     def write(self, identity: str, text: str) -> Update | None:
         """Return the update for a command that has written a text so far; None: the client has it already."""

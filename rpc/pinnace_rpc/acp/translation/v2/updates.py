@@ -52,7 +52,7 @@ from pinnace_rpc.acp.translation.v2.terminals import (
 )
 
 _COMMAND: Final = "bash"
-CONTROLS: Final = None
+_CONTROLS: Final[Json] = {"cancel": {}}
 _MESSAGES: Final = {"message": "agent_message", "thought": "agent_thought"}
 _CHUNKS: Final = {"message": "agent_message_chunk", "thought": "agent_thought_chunk"}
 _SUMMARIES: Final = {"compaction": "Compaction", "branch": "Branch summary"}
@@ -143,7 +143,7 @@ class Updates:
         call = shown.call
         update = _of(call)
         if shown.has_begun:
-            update |= {"status": "in_progress", "capabilities": CONTROLS}
+            update |= {"status": "in_progress", "capabilities": _CONTROLS}
             if call.tool == _COMMAND:
                 yield self._terminals.begin(call.id, str(call.arguments.get("command", "")), self._cwd)
                 update["content"] = [anchor(call.id)]
@@ -209,7 +209,7 @@ class Updates:
         terminal: Update | None = None
         command = str(call.arguments.get("command", ""))
         if call.status == "in_progress":
-            update |= {"capabilities": CONTROLS, "content": intended(call.tool, call.arguments, self._cwd)}
+            update |= {"capabilities": _CONTROLS, "content": intended(call.tool, call.arguments, self._cwd)}
             if call.tool == _COMMAND:
                 terminal = self._terminals.begin(call.id, command, self._cwd)
                 update["content"] = [anchor(call.id)]
