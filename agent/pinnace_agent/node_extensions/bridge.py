@@ -51,7 +51,7 @@ class Bridge:
         self._numbers = count(OWN_CONTEXT + 1)
         self._handlers: dict[int, tuple[str, Callable[[], None]]] = {}
         self._channels: set[str] = set()
-        self._emitting = False
+        self._emitted: tuple[str, object] | None = None
         self._logins: dict[int, LoginCallbacks] = {}
 
     def context(self, number: int | None) -> Context:
@@ -197,18 +197,18 @@ class Bridge:
         self._channels.add(channel)
 
         def forward(data: object) -> None:
-            if not self._emitting:
+            if self._emitted is None or self._emitted[0] != channel or self._emitted[1] is not data:
                 post({"type": "emit", "channel": channel, "data": data})
 
         self.api.events.on(channel, forward)
 
     def emit(self, channel: str, data: object) -> None:
         """Pass what the extension emits to those in Python; the process has passed it to its own."""
-        self._emitting = True
+        former, self._emitted = self._emitted, (channel, data)
         try:
             self.api.events.emit(channel, data)
         finally:
-            self._emitting = False
+            self._emitted = former
 
     # Providers.
 

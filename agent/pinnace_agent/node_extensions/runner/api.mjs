@@ -64,8 +64,15 @@ export function apiOf(extension) {
     setSessionName: (name) => void call("set_session_name", name),
     getSessionName: () => call("get_session_name"),
     setLabel: (entryId, label) => void call("set_label", entryId, label ?? null),
-    exec: (command, args, options) =>
-      ask(who, "exec", [command, args ?? [], options?.cwd ?? null, options?.timeout ?? null], options?.signal),
+    async exec(command, args, options) {
+      const { cwd, timeout, signal } = options ?? {};
+      try {
+        return await ask(who, "exec", [command, args ?? [], cwd ?? null, timeout ?? null], signal);
+      } catch (error) {
+        if (signal?.aborted) return { stdout: "", stderr: "", code: 0, killed: true };
+        throw error;
+      }
+    },
     getActiveTools: () => call("get_active_tools"),
     getAllTools: () => call("get_all_tools"),
     setActiveTools: (names) => void call("set_active_tools", names),

@@ -8,8 +8,13 @@ const nothing = () => {};
 
 /** Ask; given up by the signal, the answer is that of a cancelled dialog, as in pi. */
 async function dialog(who, name, values, options, cancelled) {
-  if (options?.signal?.aborted) return cancelled;
-  return (await ask(who, name, [...values, seconds(options)], options?.signal)) ?? cancelled;
+  const signal = options?.signal;
+  try {
+    return (await ask(who, name, [...values, seconds(options)], signal)) ?? cancelled;
+  } catch (error) {
+    if (signal?.aborted) return cancelled;
+    throw error;
+  }
 }
 
 export function userInterfaceOf(who) {
