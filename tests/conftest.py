@@ -192,6 +192,12 @@ def original_pi() -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def node_program() -> str:
+    """A node that runs extensions in TypeScript."""
+    return _peer("node 22", TOOLS / "node22" / "bin" / "node")[0]
+
+
+@pytest.fixture(scope="session")
 def mcp_conformance() -> list[str]:
     """The command of the conformance suite of the Model Context Protocol; its own arguments follow."""
     package = TOOLS / "mcp-peers" / "node_modules" / "@modelcontextprotocol" / "conformance"

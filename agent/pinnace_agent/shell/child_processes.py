@@ -189,6 +189,7 @@ class ChildProcesses:
         access: "Access" = "policy",
         is_outside: bool = False,
         confinement: "Confinement | None" = None,
+        pass_fds: Sequence[int] = (),
     ) -> Child:
         """Start a program in a session of its own.
 
@@ -202,6 +203,7 @@ class ChildProcesses:
             access: What it may write, if there is a sandbox.
             is_outside: Whether it is started without the sandbox: for what the user has configured or approved.
             confinement: The sandbox, if it is another than that of this process.
+            pass_fds: Further descriptors that it gets, by the same numbers; only outside of a sandbox.
 
         Raises:
             OSError: It can't be started: the program or folder is missing, the sandbox can't be set up, or no
@@ -231,6 +233,7 @@ class ChildProcesses:
                         cwd=cwd,
                         env=whole,
                         start_new_session=True,
+                        pass_fds=pass_fds,
                     )
         except (RuntimeError, MemoryError, subprocess.SubprocessError) as error:  # no thread, no memory
             raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: {error}") from error

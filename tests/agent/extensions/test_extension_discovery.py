@@ -122,14 +122,33 @@ def test_a_project_file_that_makes_no_sense_is_a_failure(home: Home, text: str, 
     assert error in found.failures[0].error
 
 
-def test_typescript_extensions_are_left_out_with_one_notice(home: Home) -> None:
-    home.add(f"{USER}/a.ts", f"{USER}/b.js", f"{USER}/c/index.ts", f"{USER}/d/package.json", f"{USER}/types.d.ts")
-    home.add(f"{USER}/ours.py")
+def test_scripts_are_found_as_pi_finds_them(home: Home) -> None:
+    """Files and folders with an index or a manifest; types and other modules are none."""
+    home.add(f"{USER}/a.ts", f"{USER}/_b.js", f"{USER}/c/index.ts", f"{USER}/c/index.js", f"{USER}/types.d.ts")
+    home.add(
+        f"{USER}/d/package.json", f"{USER}/e/src/one.ts", f"{USER}/e/two/index.js", f"{USER}/lib.mjs", f"{USER}/ours.py"
+    )
+    home.add(f"{USER}/f/extension.py", f"{USER}/f/index.ts")
+    manifest = '{"pi": {"extensions": ["src/one.ts", "two", "missing.ts"]}}'
+    (home.root / USER / "e" / "package.json").write_text(manifest)
+    (home.root / USER / "d" / "package.json").write_text("{}")
     found = home.find(user=(str(home.root / USER / "a.ts"),))
-    assert [f"{USER}/ours.py"] == home.names(found)
+    names = ("a.ts", "_b.js", "c/index.ts", "e/src/one.ts", "e/two/index.js", "f/extension.py", "ours.py")
+    assert [f"{USER}/{name}" for name in names] == home.names(found)
+    assert [True] * 5 + [False] * 2 == [each.is_script for each in found.candidates]
     assert [] == found.failures
-    assert 1 == len(found.notices)
-    assert "a.ts and 4 more; pi runs those" in found.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [('{"pi": {"extensions": "one.ts"}}', "pi.extensions must be a list of paths"), ("{", "can't be read: Expecting")],
+)
+def test_a_damaged_manifest_is_a_failure(home: Home, text: str, error: str) -> None:
+    home.add(f"{USER}/e/index.ts")
+    (home.root / USER / "e" / "package.json").write_text(text)
+    found = home.find()
+    assert [] == found.candidates
+    assert error in found.failures[0].error
 
 
 def test_the_project_counts_only_when_trusted(home: Home) -> None:
@@ -202,9 +221,7 @@ def test_without_discovery_only_the_command_line_counts(home: Home) -> None:
     ("word", "error"),
     [
         ("none.py", "does not exist"),
-        ("gate.ts", "is written in TypeScript or JavaScript, which only pi runs"),
-        ("folder.ts", "is written in TypeScript or JavaScript, which only pi runs"),
-        ("notes.md", "is not a Python file"),
+        ("notes.md", "is not a file in Python, TypeScript or JavaScript"),
         ("empty", "has no extension"),
         ("npm:@foo/bar", "packages of other kinds can't be loaded"),
         ("git:github.com/a/b", "packages of other kinds can't be loaded"),
@@ -214,7 +231,7 @@ def test_without_discovery_only_the_command_line_counts(home: Home) -> None:
     ],
 )
 def test_a_named_extension_that_can_not_be_loaded_is_a_failure(home: Home, word: str, error: str) -> None:
-    home.add("work/gate.ts", "work/folder.ts/index.ts", "work/notes.md")
+    home.add("work/notes.md")
     (home.cwd / "empty").mkdir()
     found = home.find(word)
     assert [] == found.candidates

@@ -5,7 +5,7 @@ import subprocess
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import pytest
 from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S
@@ -179,6 +179,17 @@ def extended(agent: AgentStarter) -> Start:
         if again is not None:
             return Extended(agent((), *words, *flags, again=again, is_checked=is_checked))
         return Extended(agent(script, *words, *flags, is_checked=is_checked, **options))
+
+    return start
+
+
+@pytest.fixture
+def scripted(extended: Start, written: MakeExtension, node_program: str) -> Start:
+    """Starts an agent with one extension in TypeScript: its text, then what `extended` takes."""
+
+    def start(text: str, script: Iterable[Scripted] | FakeLlm = (), *flags: str, **options: Any) -> Extended:
+        env = {"PINNACE_NODE": node_program, **options.pop("env", {})}
+        return extended(written(text, "extension.ts"), script, *flags, env=env, **options)
 
     return start
 

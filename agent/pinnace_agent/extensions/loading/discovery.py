@@ -1,10 +1,9 @@
 """Finds the extensions to load, in load order.
 
 The order: the command line; the project's settings and folder, if the project is trusted; the user's settings and
-folder; packages; built-in extensions. A file that is found twice is loaded once, at its first place. Extensions in
-TypeScript are left out with one notice. Extensions of installed packages (entry points of the group
-`pinnace.extensions`) are loaded only if settings or the command line name the package. Reads folders, settings and
-metadata; imports and runs nothing.
+folder; packages; built-in extensions. A file that is found twice is loaded once, at its first place. Extensions of
+installed packages (entry points of the group `pinnace.extensions`) are loaded only if settings or the command line name
+the package. Reads folders, settings and metadata; imports and runs nothing.
 """
 
 import os
@@ -15,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.config.settings import ResourceSettings
-from pinnace_agent.extensions.loading.folders import ENTRY_NAMES, TYPESCRIPT, ExtensionPlace, Folders, LoadFailure
+from pinnace_agent.extensions.loading.folders import ENTRY_NAMES, SCRIPTS, ExtensionPlace, Folders, LoadFailure
 from pinnace_agent.extensions.loading.source_files import is_open_to_all
 from pinnace_agent.extensions.registration.registrations import SourceInfo, SourceScope
 from pinnace_agent.files.paths import agent_dir, expand_home, project_dir
@@ -64,6 +63,11 @@ class Candidate(NamedTuple):
     """Of an installed package: the function's name."""
 
     @property
+    def is_script(self) -> bool:
+        """Whether it is in TypeScript or JavaScript."""
+        return self.attribute is None and self.entry.endswith(SCRIPTS)
+
+    @property
     def identity(self) -> str:
         """Equal for the same file, however it was found."""
         return self.entry if self.attribute is not None else os.path.realpath(self.entry)
@@ -96,7 +100,7 @@ class DiscoveredExtensions:
     failures: list[LoadFailure] = field(default_factory=list[LoadFailure])
     """Extensions that were named but are missing, or must not be loaded."""
     left_out: list[LoadFailure] = field(default_factory=list[LoadFailure])
-    """Extensions that were found and that this program can't load, which is no error."""
+    """Extensions that were found and can't be loaded here, which is no error."""
     notices: list[str] = field(default_factory=list[str])
 
 
@@ -141,18 +145,13 @@ class _Search:
             self._scope("user", str(agent_dir(wanted.env)))
             self._packages()
             self._found.builtins = [name for name, is_on in wanted.builtins.items() if self._is_builtin_on(name, is_on)]
-        if left_out := self._folders.typescript:
-            more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-            text = f"extensions in TypeScript or JavaScript are left out: {left_out[0]}{more}; pi runs those"
-            self._found.notices.append(text)
-            self._found.left_out = [LoadFailure(each, "is written in TypeScript or JavaScript") for each in left_out]
         self._found.failures = self._folders.failures
         return self._found
 
     # Places.
 
     def _named(self, word: str) -> None:
-        """Add an extension of the command line, which must exist and be in Python."""
+        """Add an extension of the command line, which must exist."""
         if word.startswith(BUILTIN_PREFIX):
             name = word.removeprefix(BUILTIN_PREFIX)
             known = name in self._wanted.builtins
@@ -164,12 +163,12 @@ class _Search:
             self._take_package(word, "temporary")
             return
         if word.startswith(_SOURCES):
-            self._folders.fail(word, "packages of other kinds can't be loaded; give a Python file or folder")
+            self._folders.fail(word, "packages of other kinds can't be loaded; give a file or folder")
             return
         if not os.path.isabs(word):
             self._folders.fail(word, "is not an absolute path, so its file would depend on the session's folder")
             return
-        self._explicit(word, _info(word, "cli", "temporary"), is_ours=True)
+        self._explicit(word, _info(word, "cli", "temporary"))
 
     def _scope(self, scope: SourceScope, config_dir: str) -> None:
         """Add the extensions that settings name, then those of the default folder."""
@@ -220,9 +219,7 @@ class _Search:
 
     # Files and folders.
 
-    def _explicit(
-        self, path: str, info: SourceInfo, *, keeps: Callable[[str], bool] | None = None, is_ours: bool = False
-    ) -> None:
+    def _explicit(self, path: str, info: SourceInfo, *, keeps: Callable[[str], bool] | None = None) -> None:
         """Add a file or a folder that settings or the command line name."""
         if os.path.isdir(path):
             known = len(self._folders.failures)
@@ -230,19 +227,18 @@ class _Search:
             if len(self._folders.failures) > known:
                 return
             found = found or list(self._folders.inside(path))
-            if not found and not self._folders.has_typescript(path, is_error=is_ours):
-                self._folders.fail(path, "has no extension: there is no extension.py and no other Python file in it")
+            if not found:
+                self._folders.fail(
+                    path, "has no extension: there is no extension.py, no index.ts and no other file of one"
+                )
         elif not os.path.exists(path):
             self._folders.fail(path, "does not exist")
             return
-        elif path.endswith(TYPESCRIPT):
-            if is_ours:
-                self._folders.fail(path, "is written in TypeScript or JavaScript, which only pi runs")
-            else:
-                self._folders.typescript.append(path)
-            return
+        elif path.endswith(SCRIPTS):
+            is_entry = os.path.splitext(os.path.basename(path))[0] == "index"
+            found = [ExtensionPlace(path, os.path.dirname(path) if is_entry else None)]
         elif not path.endswith(".py"):
-            self._folders.fail(path, "is not a Python file")
+            self._folders.fail(path, "is not a file in Python, TypeScript or JavaScript")
             return
         else:
             is_entry = os.path.basename(path) in ENTRY_NAMES

@@ -1,7 +1,7 @@
 """Finds the extensions in a folder: files, and folders with an entry file.
 
-Searches one level deep, in the order of names; follows links; skips names that start with `_` or `.`. Reads names and
-`pyproject.toml`, no sources.
+Searches one level deep, in the order of names; follows links; skips names that start with `.`, and with `_` unless they
+are scripts, as pi does. Reads names, `pyproject.toml` and `package.json`, no sources.
 """
 
 import os
@@ -13,7 +13,11 @@ from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.extensions.loading.dependencies import DependencyError, read_toml
 
 ENTRY_NAMES: Final = ("extension.py", "__init__.py")
-TYPESCRIPT: Final = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", ".tsx", ".jsx")
+SCRIPTS: Final = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
+"""Suffixes of extensions in TypeScript and JavaScript."""
+_FOUND_SCRIPTS: Final = (".ts", ".js")
+"""Of these, what is an extension in a folder by its place there, as in pi; others are modules of one."""
+_INDEXES: Final = ("index.ts", "index.js")
 # A folder of extensions has a few dozen names; a larger one is a home folder by mistake.
 MAX_NAMES: Final = 2_000
 
@@ -41,8 +45,6 @@ class Folders:
     def __init__(self) -> None:
         """Start without problems."""
         self.failures: list[LoadFailure] = []
-        self.typescript: list[str] = []
-        """Extensions in TypeScript or JavaScript, which are left out."""
 
     def fail(self, path: str, error: str) -> None:
         """Record, once, that an extension is not loaded."""
@@ -62,20 +64,19 @@ class Folders:
             return
         for name in names:
             path = os.path.join(root, name)
-            if name.startswith(("_", ".")) or name == "node_modules":
+            if name.startswith(".") or name == "node_modules":
                 continue
-            if os.path.isdir(path):
-                entries = list(self.of(path))
-                if not entries:
-                    self.has_typescript(path, is_error=False)
-                yield from entries
+            if name.endswith(_FOUND_SCRIPTS) and not name.endswith(".d.ts") and os.path.isfile(path):
+                yield ExtensionPlace(path)
+            elif name.startswith("_"):
+                continue
+            elif os.path.isdir(path):
+                yield from self.of(path)
             elif name.endswith(".py") and os.path.isfile(path):
                 yield ExtensionPlace(path)
-            elif name.endswith(TYPESCRIPT) and not name.endswith((".d.ts", ".d.mts")):
-                self.typescript.append(path)
 
     def of(self, folder: str) -> Iterator[ExtensionPlace]:
-        """Find the entry files of an extension's folder: listed in its pyproject.toml, or by name."""
+        """Find the entry files of an extension's folder: listed in its pyproject.toml or package.json, or by name."""
         declared = self._declared(folder)
         if declared is not None:
             for relative in declared:
@@ -89,6 +90,30 @@ class Folders:
             return
         for path in _entries(folder):
             if os.path.isfile(path):
+                yield ExtensionPlace(path, folder)
+                return
+        yield from self._scripts(folder)
+
+    def _scripts(self, folder: str) -> Iterator[ExtensionPlace]:
+        """Find the entries in TypeScript or JavaScript: listed by `pi.extensions` of its package.json, or by name."""
+        manifest = os.path.join(folder, "package.json")
+        if os.path.isfile(manifest):
+            from pinnace_agent.extensions.loading.manifests import ManifestError, listed_extensions  # with the first
+
+            try:
+                listed = listed_extensions(manifest)
+            except ManifestError as error:
+                self.fail(manifest, str(error))
+                return
+            for path in listed:
+                if os.path.isdir(path):
+                    yield from self._scripts(path)
+                else:
+                    yield ExtensionPlace(path, folder)
+            if listed:
+                return
+        for name in _INDEXES:
+            if os.path.isfile(path := os.path.join(folder, name)):
                 yield ExtensionPlace(path, folder)
                 return
 
@@ -110,18 +135,6 @@ class Folders:
             return [each for each in listed if isinstance(each, str)]
         self.fail(str(path), "tool.pinnace.extensions must be a list of files")
         return ()
-
-    def has_typescript(self, folder: str, *, is_error: bool) -> bool:
-        """Return whether a folder is an extension of pi, and record it."""
-        names = [f"index{each}" for each in TYPESCRIPT] + ["package.json"]
-        found = next((path for each in names if os.path.isfile(path := os.path.join(folder, each))), None)
-        if found is None:
-            return False
-        if is_error:
-            self.fail(folder, "is written in TypeScript or JavaScript, which only pi runs")
-        else:
-            self.typescript.append(folder)
-        return True
 
 
 def _entries(folder: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TextIO, cast
+from typing import Final, Protocol, TextIO, cast
 
 import trio
 
@@ -84,6 +84,18 @@ class Inline:
         return SourceInfo(path=self.path, source=source, scope="temporary", origin="top-level")
 
 
+class ScriptHost(Protocol):
+    """Runs extensions in TypeScript and JavaScript."""
+
+    async def load(self, path: str, api: ExtensionAPI) -> None:
+        """Load one; when this returns, it has registered with `api`. Raises what the extension raises."""
+        ...
+
+    def close(self) -> None:
+        """End them; their session instance must have ended."""
+        ...
+
+
 class Loader:
     """Loads the extensions of one session instance."""
 
@@ -96,6 +108,7 @@ class Loader:
         flags: FlagValues | None = None,
         limits: LoadLimits | None = None,
         log: Callable[[str], None] | None = None,
+        scripts: ScriptHost | None = None,
     ) -> None:
         """Create the loader of a session instance.
 
@@ -106,7 +119,9 @@ class Loader:
             flags: The flags of the command line.
             limits: How long one extension may take to load.
             log: Takes lines about loaded extensions and problems; called in other threads as well.
+            scripts: Runs extensions in TypeScript and JavaScript; None: there are none.
         """
+        self.scripts = scripts
         self.bus = EventBus(generation, log or _log.warning)
         self.flags = flags or FlagValues()
         self._generation = generation
@@ -141,6 +156,8 @@ class Loader:
             each.extension.discard("stale")
             if each.module is not None:
                 modules.forget(each.module)
+        if self.scripts is not None:
+            self.scripts.close()
 
     async def _once(self, identity: str, report: LoadReport, load: Callable[[], Awaitable[LoadedExtension]]) -> None:
         done = self._done.get(identity)
@@ -164,13 +181,18 @@ class Loader:
             started_s = trio.current_time()
             if candidate.attribute is None:
                 check_files(entry, folder)
-                check_dependencies(entry, folder)
+                if not candidate.is_script:
+                    check_dependencies(entry, folder)
                 digest = fingerprint(entry, folder)
                 name = modules.module_name(slug(entry))
             attribute = candidate.attribute or "extension"
             extension, api = self._new(candidate.source["path"], candidate.source)
             self._log_line(f"loading the extension {entry} (sha256 {digest or 'of an installed package'})")
             try:
+                if candidate.is_script:
+                    assert self.scripts is not None
+                    await self._call(partial(self.scripts.load, entry), extension, api, started_s)
+                    return LoadedExtension(extension, api, digest)
                 module = (
                     modules.import_installed(name) if candidate.attribute else modules.import_file(name, entry, folder)
                 )

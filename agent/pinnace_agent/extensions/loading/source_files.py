@@ -14,6 +14,8 @@ from typing import Final
 MAX_SOURCE_BYTES: Final = 8 * 1024 * 1024
 # Of one folder. A larger one is a home folder or an environment by mistake, not an extension.
 MAX_FILES: Final = 2_000
+_INSTALLED: Final = ("__pycache__", "node_modules")
+_SUFFIXES: Final = (".py", ".ts", ".mts", ".cts", ".js", ".mjs", ".cjs")
 
 
 class SourceRefused(Exception):
@@ -65,17 +67,17 @@ def fingerprint(entry: str, folder: str | None) -> str:
 
 
 def _sources(folder: str) -> Iterator[str]:
-    """Return the Python files below a folder."""
+    """Return the source files below a folder; packages that it has installed are not its own."""
     count = 0
     for place, folders, names in os.walk(folder):
-        folders[:] = [each for each in folders if each != "__pycache__" and not each.startswith(".")]
+        folders[:] = [each for each in folders if each not in _INSTALLED and not each.startswith(".")]
         if is_open_to_all(place):
             raise SourceRefused(f"{place} is writable by everyone: chmod o-w {place}")
         for name in names:
-            if name.endswith(".py"):
+            if name.endswith(_SUFFIXES):
                 count += 1
                 if count > MAX_FILES:
-                    raise SourceRefused(f"{folder} holds more than {MAX_FILES} Python files, so it is not an extension")
+                    raise SourceRefused(f"{folder} holds more than {MAX_FILES} source files, so it is not an extension")
                 yield os.path.join(place, name)
 
 

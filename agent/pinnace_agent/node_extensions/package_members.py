@@ -1,0 +1,115 @@
+"""What the modules that stand for pi's packages ask: limits of texts, requests of models, the built-in tools."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from pinnace_agent.node_extensions.bridge import Bridge
+from pinnace_agent.node_extensions.errors import RefusedRequest
+from pinnace_agent.node_extensions.values import Ask, Now, Values
+
+if TYPE_CHECKING:
+    from pinnace_spec.records.messages import Message, Model, ThinkingLevel
+
+
+def _given_model(values: Values, place: int) -> "Model":
+    return cast("Model", values.record(place, "model"))  # cast: it is looked up by its id
+
+
+async def _complete(bridge: Bridge, number: int | None, values: Values) -> object:
+    from pinnace_agent.extensions.api.helpers import complete
+
+    request = values.record(1, "context")
+    messages = cast("list[Message]", request.get("messages") or [])  # cast: the provider reads them as they are
+    return await complete(
+        bridge.context(number),
+        messages,
+        model=_given_model(values, 0),
+        system_prompt=str(request.get("systemPrompt") or ""),
+        thinking_level=cast("ThinkingLevel", values.text(2, "reasoning")),  # cast: one of a literal's
+        max_tokens=values.number_or_none(3, "maxTokens"),
+    )
+
+
+def _truncate(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    from pinnace_agent.shell import truncation
+
+    cut = truncation.truncate_head if values.text(0, "end") == "head" else truncation.truncate_tail
+    limits = Values("truncate", [values.record(2, "options").get(each) for each in ("maxLines", "maxBytes")])
+    most_lines, most_bytes = limits.number_or_none(0, "maxLines"), limits.number_or_none(1, "maxBytes")
+    text = values.text(1, "content")
+    return cut(
+        text,
+        max_lines=truncation.MAX_LINES if most_lines is None else most_lines,
+        max_bytes=truncation.MAX_BYTES if most_bytes is None else most_bytes,
+    ).record()
+
+
+def _conversation(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    from pinnace_agent.extensions.api.helpers import serialize_conversation
+
+    return serialize_conversation(cast("list[Message]", values.records(0, "messages")))  # cast: messages of pi
+
+
+def _yaml(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    from ruamel.yaml import YAML
+
+    # cast: its types are not declared
+    load = cast("Callable[[str], object]", YAML(typ="safe", pure=True).load)  # pyright: ignore[reportUnknownMemberType]
+    return load(values.text(0, "text"))
+
+
+def _agent_dir(_bridge: Bridge, _number: int | None, _values: Values) -> object:
+    from pinnace_agent.extensions.api.helpers import agent_dir
+
+    return agent_dir()
+
+
+def _builtin(values: Values, cwd: str | None = None) -> object:
+    from pinnace_agent.extensions.api import tool_factories
+
+    name = values.text(0, "tool")
+    if name not in ("read", "write", "edit", "bash", "grep", "find", "ls"):
+        raise RefusedRequest(f"there is no built-in tool {name}")
+    return getattr(tool_factories, name)(cwd)
+
+
+def _builtin_tool(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    from pinnace_agent.extensions.registration.registrations import ToolDefinition
+
+    found = cast("ToolDefinition", _builtin(values))  # cast: what the factories return
+    return {
+        "name": found.name,
+        "label": found.label,
+        "description": found.description,
+        "parameters": found.parameters,
+        "promptSnippet": found.prompt_snippet,
+        "promptGuidelines": list(found.prompt_guidelines),
+        "executionMode": "sequential" if found.is_sequential else "parallel",
+    }
+
+
+async def _run_builtin(bridge: Bridge, number: int | None, values: Values) -> object:
+    from pinnace_agent.extensions.registration.registrations import ToolDefinition
+    from pinnace_agent.tools.base import ToolResult
+
+    found = cast("ToolDefinition", _builtin(values, values.text_or_none(1, "cwd")))  # cast: as above
+    run = cast("Callable[..., Awaitable[ToolResult]]", found.execute)  # cast: the factories' own function
+    result = await run(bridge.context(number), values.record(3, "params"))
+    if result.is_error:
+        texts = [str(block.get("text")) for block in result.content if block.get("type") == "text"]
+        raise RefusedRequest("\n".join(texts))
+    return {"content": result.content, "details": result.details}
+
+
+NOW: Final[Mapping[str, Now]] = {
+    "truncate": _truncate,
+    "serialize_conversation": _conversation,
+    "parse_yaml": _yaml,
+    "agent_dir": _agent_dir,
+    "builtin_tool": _builtin_tool,
+}
+
+ASK: Final[Mapping[str, Ask]] = {
+    "complete": _complete,
+    "run_builtin_tool": _run_builtin,
+}

@@ -1,0 +1,213 @@
+/**
+ * How modules of extensions are found and read: TypeScript without a build step, and the packages of pi.
+ *
+ * The packages of pi are answered by modules of ours, also where an extension has its own copy, as pi does. TypeScript is
+ * stripped of its types by node, also below `node_modules`; the result is cached by the hash of the source. Like the
+ * loader of pi: relative imports need no suffix, `.js` may mean `.ts`, imports of types alone need no `type`, and modules
+ * have `require`, `__dirname` and `__filename`.
+ */
+
+import { createHash } from "node:crypto";
+import fs from "node:fs";
+import module, { createRequire } from "node:module";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const cacheFolder = process.argv[5] || null;
+const OURS = new Map([
+  ["pi-coding-agent", "coding-agent"], ["pi-ai", "ai"], ["pi-tui", "tui"], ["pi-agent-core", "agent-core"],
+  ["typebox", "typebox"],
+]);
+const PACKAGE = /^(?:@(?:earendil-works|mariozechner)\/(pi-coding-agent|pi-ai|pi-tui|pi-agent-core)|(?:@sinclair\/)?(typebox))(\/.*)?$/;
+const TYPESCRIPT = /\.[mc]?tsx?$/;
+const SUFFIXES = ["", ".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", ".tsx", ".json", "/index.ts", "/index.js", "/index.mjs"];
+const WRITTEN = new Map([[".js", ".ts"], [".mjs", ".mts"], [".cjs", ".cts"], [".jsx", ".tsx"]]);
+
+export function installHooks() {
+  module.registerHooks({ resolve, load });
+}
+
+/** Let node keep what it has compiled, so that a second start is fast. */
+export function compileCache() {
+  if (cacheFolder !== null) module.enableCompileCache(path.join(cacheFolder, "compiled"));
+}
+
+// --- resolving -------------------------------------------------------------------------------------
+
+function resolve(specifier, context, next) {
+  const ours = PACKAGE.exec(specifier);
+  if (ours) {
+    const name = OURS.get(ours[1] ?? ours[2]);
+    const names = wantedNames(context.parentURL, specifier);
+    return { url: `pinnace:${name}?specifier=${specifier}&names=${names}`, format: "module", shortCircuit: true };
+  }
+  const file = fileOf(specifier, context.parentURL);
+  if (file !== undefined) return next(pathToFileURL(file).href, context);
+  try {
+    return next(specifier, context);
+  } catch (error) {
+    // A path into a package without its suffix, which only `require` completes.
+    if (!/^(?:ERR_MODULE_NOT_FOUND|ERR_UNSUPPORTED_DIR_IMPORT)$/.test(error.code) || /^(?:node|data|file):/.test(specifier)) throw error;
+    try {
+      return next(pathToFileURL(createRequire(context.parentURL).resolve(specifier)).href, context);
+    } catch {
+      throw error;
+    }
+  }
+}
+
+/** The file that a relative or absolute path means; undefined: node's own rules apply. */
+function fileOf(specifier, parent) {
+  if (!/^(?:\.{1,2}(?:\/|$)|\/|file:)/.test(specifier) || !parent?.startsWith("file:")) return undefined;
+  const url = new URL(specifier.startsWith("/") ? pathToFileURL(specifier).href : specifier, parent);
+  if (url.search || url.hash) return undefined;
+  const wanted = fileURLToPath(url);
+  const written = WRITTEN.get(path.extname(wanted));
+  const candidates = SUFFIXES.map((suffix) => wanted + suffix);
+  if (written) candidates.splice(1, 0, wanted.slice(0, -path.extname(wanted).length) + written);
+  return candidates.find((each) => fs.statSync(each, { throwIfNoEntry: false })?.isFile());
+}
+
+const IMPORT = /\b(?:import|export)\s+(type\s+)?([\w$\s,{}*]*?)\s*from\s*(["'])([^"'\n]+)\3/g;
+
+/** The names that a module imports from a package: those that we lack become values that fail when they are used. */
+function wantedNames(parent, specifier) {
+  if (!parent?.startsWith("file:")) return "";
+  const names = new Set();
+  for (const [, , clause, , from] of textOf(fileURLToPath(parent)).matchAll(IMPORT)) {
+    if (from !== specifier) continue;
+    const named = /\{([^}]*)\}/.exec(clause)?.[1] ?? "";
+    for (const each of named.split(",")) {
+      const name = each.trim().replace(/^type\s+/, "").split(/\s+as\s+/)[0];
+      if (/^[\w$]+$/.test(name) && name !== "default") names.add(name);
+    }
+  }
+  return [...names].sort().join(",");
+}
+
+function textOf(file) {
+  return fs.readFileSync(file, "utf8");
+}
+
+// --- loading ---------------------------------------------------------------------------------------
+
+function load(url, context, next) {
+  if (url.startsWith("pinnace:")) return { format: "module", source: facade(new URL(url)), shortCircuit: true };
+  if (!url.startsWith("file:")) return next(url, context);
+  const file = fileURLToPath(url);
+  // The loader of pi needs no attribute to import JSON.
+  if (file.endsWith(".json") && !context.conditions?.includes("require")) {
+    return { format: "module", source: `export default ${textOf(file)};`, shortCircuit: true };
+  }
+  if (!TYPESCRIPT.test(file)) return next(url, context);
+  return { ...withoutTypes(file), shortCircuit: true };
+}
+
+/** A module that has the names of ours, and a value that fails when it is used for each other name that is imported. */
+function facade(url) {
+  const name = url.pathname;
+  const specifier = url.searchParams.get("specifier");
+  const ours = new URL(`modules/${name}.mjs`, import.meta.url).href;
+  const missing = new URL("modules/missing.mjs", import.meta.url).href;
+  const names = (url.searchParams.get("names") || "").split(",").filter(Boolean);
+  const lines = [
+    `import * as ours from ${JSON.stringify(ours)};`,
+    `import { missing } from ${JSON.stringify(missing)};`,
+    `export * from ${JSON.stringify(ours)};`,
+    "export default ours.default ?? ours;",
+  ];
+  // A local export takes precedence over one of `export *`.
+  for (const each of names) {
+    lines.push(`const _${each} = ours[${JSON.stringify(each)}] ?? missing(${JSON.stringify(specifier)}, ${JSON.stringify(each)});`);
+    lines.push(`export { _${each} as ${each} };`);
+  }
+  return lines.join("\n");
+}
+
+/** The source of a TypeScript module as JavaScript, and its format. */
+function withoutTypes(file) {
+  const source = textOf(file);
+  const kept = cacheFolder === null ? null : path.join(cacheFolder, "stripped", `${digest(file, source)}.js`);
+  let code = kept === null ? undefined : read(kept);
+  if (code === undefined) {
+    code = withoutUnused(strip(source, file));
+    if (kept !== null) write(kept, code);
+  }
+  const isCommon = file.endsWith(".cts") || (!file.endsWith(".mts") && !isModule(code) && /\b(?:module\.exports|exports\.\w+\s*=)/.test(code));
+  return isCommon ? { format: "commonjs", source: code } : { format: "module", source: withCommon(code) };
+}
+
+function strip(source, file) {
+  try {
+    return module.stripTypeScriptTypes(source, { mode: "strip" });
+  } catch (error) {
+    // Enums, namespaces and parameter properties are code.
+    if (error.code !== "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") throw located(error, file);
+  }
+  try {
+    return module.stripTypeScriptTypes(source, { mode: "transform" });
+  } catch (error) {
+    throw located(error, file);
+  }
+}
+
+function located(error, file) {
+  error.message = `${file}: ${error.message}`;
+  return error;
+}
+
+const isModule = (code) => /^\s*(?:import\b(?!\s*\()|export\b)/m.test(code) || /\bimport\.meta\b/.test(code);
+
+/** Drop imports of names that only types used: what is left of the file does not have them. */
+function withoutUnused(code) {
+  const statements = [...code.matchAll(/^[ \t]*import\s+([\w$\s,{}*]+?)\s+from\s*(["'])([^"'\n]+)\2[ \t]*;?/gm)];
+  let rest = code;
+  for (const { 0: text } of statements) rest = rest.replace(text, "");
+  rest = rest.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "");
+  const isUsed = (local) => new RegExp(`(?<![\\w$])${local.replaceAll("$", "\\$")}(?![\\w$])`).test(rest);
+  return code.replace(/^[ \t]*import\s+([\w$\s,{}*]+?)\s+from\s*(["'])([^"'\n]+)\2[ \t]*;?/gm, (text, clause, quote, from) => {
+    if (PACKAGE.test(from)) return text;
+    const named = /\{([^}]*)\}/.exec(clause);
+    const outside = clause.replace(/\{[^}]*\}/, "").split(",").map((each) => each.trim()).filter(Boolean);
+    const keptOutside = outside.filter((each) => isUsed(each.replace(/^\*\s+as\s+/, "")));
+    const all = named ? named[1].split(",").map((each) => each.trim()).filter(Boolean) : [];
+    const keptNamed = all.filter((each) => isUsed(each.split(/\s+as\s+/).at(-1)));
+    if (keptOutside.length === outside.length && keptNamed.length === all.length) return text;
+    const lines = "\n".repeat(text.split("\n").length - 1); // so that lines keep their numbers
+    const parts = [...keptOutside, ...(keptNamed.length ? [`{ ${keptNamed.join(", ")} }`] : [])];
+    return parts.length ? `import ${parts.join(", ")} from ${quote}${from}${quote};${lines}` : lines;
+  });
+}
+
+/** Give a module what CommonJS has, on its first line. */
+function withCommon(code) {
+  const lacks = (name) => new RegExp(`(?<![\\w$.])${name}(?![\\w$])`).test(code) && !new RegExp(`\\b(?:const|let|var|function)\\s+(?:\\{[^}]*\\b)?${name}\\b`).test(code);
+  const lines = [];
+  if (lacks("require")) lines.push("const require = process.getBuiltinModule('node:module').createRequire(import.meta.url);");
+  if (lacks("__filename")) lines.push("const __filename = import.meta.filename;");
+  if (lacks("__dirname")) lines.push("const __dirname = import.meta.dirname;");
+  return lines.join(" ") + code;
+}
+
+// --- the cache -------------------------------------------------------------------------------------
+
+const digest = (file, source) => createHash("sha256").update(`1\0${process.version}\0${path.extname(file)}\0`).update(source).digest("hex");
+
+function read(file) {
+  try {
+    return textOf(file);
+  } catch {
+    return undefined;
+  }
+}
+
+function write(file, text) {
+  try {
+    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
+    const whole = `${file}.${process.pid}`;
+    fs.writeFileSync(whole, text, { mode: 0o600 });
+    fs.renameSync(whole, file);
+  } catch {
+    // A cache that can't be written makes the next start slower, no more.
+  }
+}

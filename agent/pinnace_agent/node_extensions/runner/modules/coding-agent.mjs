@@ -1,0 +1,180 @@
+/** `@earendil-works/pi-coding-agent`: the names that extensions use without a terminal. What the agent knows is asked there. */
+
+import fs from "node:fs";
+import path from "node:path";
+import { Component } from "./tui.mjs";
+import { Theme, theme } from "../theme.mjs";
+import { CALL, ask, now, send } from "../wire.mjs";
+
+export { Theme };
+export const VERSION = process.argv[7];
+export const CONFIG_DIR_NAME = ".pi";
+export const DEFAULT_MAX_LINES = 2000;
+export const DEFAULT_MAX_BYTES = 50 * 1024;
+
+/** The folder of the user's settings, as the agent finds it. */
+export const getAgentDir = () => now(undefined, "agent_dir");
+
+export const defineTool = (tool) => tool;
+export const isToolCallEventType = (name, event) => event.toolName === name;
+const isResult = (name) => (event) => event.toolName === name;
+export const isBashToolResult = isResult("bash");
+export const isPowerShellToolResult = isResult("powershell");
+export const isReadToolResult = isResult("read");
+export const isEditToolResult = isResult("edit");
+export const isWriteToolResult = isResult("write");
+export const isGrepToolResult = isResult("grep");
+export const isFindToolResult = isResult("find");
+export const isLsToolResult = isResult("ls");
+
+// --- texts -----------------------------------------------------------------------------------------
+
+export const truncateHead = (text, options = {}) => now(undefined, "truncate", "head", text, options);
+export const truncateTail = (text, options = {}) => now(undefined, "truncate", "tail", text, options);
+
+export function truncateLine(line, maxChars = 500) {
+  if (line.length <= maxChars) return { text: line, wasTruncated: false };
+  return { text: `${line.slice(0, maxChars)}... [truncated]`, wasTruncated: true };
+}
+
+export function formatSize(bytes) {
+  if (bytes < 1024) return `${bytes}B`;
+  if (bytes < 1024 * 1024) return `${(bytes / 1024).toFixed(1)}KB`;
+  return `${(bytes / (1024 * 1024)).toFixed(1)}MB`;
+}
+
+export const serializeConversation = (messages) => now(undefined, "serialize_conversation", messages);
+
+/** Messages as models read them: those of extensions are the user's, summaries too. */
+export function convertToLlm(messages) {
+  const user = (content, timestamp) => ({
+    role: "user", content: typeof content === "string" ? [{ type: "text", text: content }] : content, timestamp,
+  });
+  return messages.flatMap((message) => {
+    switch (message.role) {
+      case "user":
+      case "assistant":
+      case "toolResult":
+        return [message];
+      case "custom":
+        return [user(message.content, message.timestamp)];
+      case "branchSummary":
+      case "compactionSummary":
+        return [user(message.summary, message.timestamp)];
+      case "bashExecution":
+        return message.excludeFromContext ? [] : [user(`Ran \`${message.command}\`\n\`\`\`\n${message.output}\n\`\`\``, message.timestamp)];
+      default:
+        return [];
+    }
+  });
+}
+
+const BLOCK = /^---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
+
+export function parseFrontmatter(text) {
+  const found = BLOCK.exec(text);
+  if (!found) return { frontmatter: {}, body: text };
+  return { frontmatter: now(undefined, "parse_yaml", found[1]) ?? {}, body: text.slice(found[0].length).trim() };
+}
+
+export const stripFrontmatter = (text) => parseFrontmatter(text).body;
+
+const LANGUAGES = { ts: "typescript", tsx: "typescript", js: "javascript", mjs: "javascript", py: "python", rs: "rust", sh: "bash", md: "markdown", yml: "yaml", rb: "ruby" };
+export function getLanguageFromPath(file) {
+  const suffix = path.extname(file).slice(1).toLowerCase();
+  return suffix ? (LANGUAGES[suffix] ?? suffix) : undefined;
+}
+
+export const highlightCode = (code) => code.split("\n");
+
+// --- files -----------------------------------------------------------------------------------------
+
+const queues = new Map();
+
+/** Run changes of one file one after another: those of this process; the agent's own tools have a queue of their own. */
+export async function withFileMutationQueue(file, work) {
+  const key = fs.existsSync(file) ? fs.realpathSync(file) : path.resolve(file);
+  const before = queues.get(key) ?? Promise.resolve();
+  const mine = before.then(work, work);
+  const settled = mine.then(() => {}, () => {});
+  queues.set(key, settled);
+  try {
+    return await mine;
+  } finally {
+    if (queues.get(key) === settled) queues.delete(key);
+  }
+}
+
+// --- the built-in tools ----------------------------------------------------------------------------
+
+/** The agent's own tool as a definition, for extensions that wrap it. */
+function builtin(name) {
+  return (cwd, options = {}) => {
+    const unsupported = Object.keys(options ?? {}).filter((each) => options[each] !== undefined);
+    const described = now(undefined, "builtin_tool", name);
+    return {
+      ...described,
+      async execute(id, params, signal, onUpdate) {
+        if (unsupported.length > 0) {
+          throw new Error(`${name}: the options ${unsupported.join(", ")} of create${name}Tool are not available in pinnace`);
+        }
+        return await ask(undefined, "run_builtin_tool", [name, cwd ?? null, id, params], signal);
+      },
+    };
+  };
+}
+
+export const createReadToolDefinition = builtin("read");
+export const createWriteToolDefinition = builtin("write");
+export const createEditToolDefinition = builtin("edit");
+export const createBashToolDefinition = builtin("bash");
+export const createGrepToolDefinition = builtin("grep");
+export const createFindToolDefinition = builtin("find");
+export const createLsToolDefinition = builtin("ls");
+export {
+  createReadToolDefinition as createReadTool, createWriteToolDefinition as createWriteTool,
+  createEditToolDefinition as createEditTool, createBashToolDefinition as createBashTool,
+  createGrepToolDefinition as createGrepTool, createFindToolDefinition as createFindTool,
+  createLsToolDefinition as createLsTool,
+};
+
+// --- the bus and the terminal ----------------------------------------------------------------------
+
+export function createEventBus() {
+  const channels = new Map();
+  return {
+    emit(channel, data) {
+      for (const handler of [...(channels.get(channel) ?? [])]) {
+        try {
+          handler(data);
+        } catch (error) {
+          send({ type: "stray", extension: CALL.getStore()?.extension ?? null, error: { name: "Error", message: String(error), stack: null } });
+        }
+      }
+    },
+    on(channel, handler) {
+      const listeners = channels.get(channel) ?? channels.set(channel, new Set()).get(channel);
+      listeners.add(handler);
+      return () => listeners.delete(handler);
+    },
+    clear: () => channels.clear(),
+  };
+}
+
+export const initTheme = () => theme;
+const plain = (text) => text;
+/** Styles of components: without a terminal nothing is drawn, so texts stay as they are. */
+const styles = () => new Proxy({}, { get: (_target, name) => (typeof name === "symbol" || name === "then" ? undefined : plain) });
+export const getMarkdownTheme = styles;
+export const getSelectListTheme = styles;
+export const getSettingsListTheme = styles;
+export const keyText = (id) => id;
+export const keyHint = (id, description) => `${id} ${description}`;
+export const rawKeyHint = (key, description) => `${key} ${description}`;
+export class DynamicBorder extends Component {}
+export class BorderedLoader extends Component {
+  signal = new AbortController().signal;
+}
+export class CustomEditor extends Component {}
+
+export const getShellConfig = () => ({ shell: fs.existsSync("/bin/bash") ? "/bin/bash" : "sh", args: ["-c"] });

@@ -1,0 +1,158 @@
+/** The extensions of this process and what each has registered; `CALLABLE` calls it, one function for each kind of call. */
+
+import { contextOf } from "./context.mjs";
+import { ask, post, send } from "./wire.mjs";
+
+const extensions = new Map();
+
+/** One extension: the number is the agent's. */
+export class Extension {
+  constructor(number, path) {
+    this.number = number;
+    this.path = path;
+    this.handlers = new Map(); // by number
+    this.tools = new Map();
+    this.commands = new Map();
+    this.shortcuts = new Map();
+    this.providers = new Map();
+    this.kept = new Map(); // callbacks that the agent may call, by number
+    this.numbers = 0;
+  }
+
+  /** Keep a function for the agent; returns its number. */
+  keep(callback) {
+    this.kept.set(++this.numbers, callback);
+    return this.numbers;
+  }
+}
+
+export function addExtension(number, path) {
+  const extension = new Extension(number, path);
+  extensions.set(number, extension);
+  return extension;
+}
+
+export function extensionOf(number) {
+  const extension = extensions.get(number);
+  if (!extension) throw new Error(`there is no extension ${number} in this process`);
+  return extension;
+}
+
+function registered(registry, key, what) {
+  const found = registry.get(key);
+  if (found === undefined) throw new Error(`${what} is not registered by the extension that was started again`);
+  return found;
+}
+
+// Fields of events that handlers may change in place.
+const CHANGEABLE = {
+  tool_call: "input",
+  context: "messages",
+  context_with_system: "messages",
+  before_provider_headers: "headers",
+  before_provider_request: "payload",
+  before_agent_start: "systemPromptOptions",
+};
+
+async function handler(extension, { number, event, context }, call) {
+  const handle = registered(extension.handlers, number, `handler ${number} of ${event.type}`);
+  const field = CHANGEABLE[event.type];
+  const before = field === undefined ? undefined : JSON.stringify(event[field]);
+  adapt(event, call);
+  const ctx = contextOf(extension, context, call);
+  let result = await handle(event, ctx);
+  if (result?.operations && event.type === "user_bash") {
+    result = { operations: extension.keep(result.operations) };
+  }
+  const answer = { result: result ?? null };
+  if (field !== undefined && JSON.stringify(event[field]) !== before) answer.changed = event[field];
+  return answer;
+}
+
+/** Give an event the members that do not travel. */
+function adapt(event, call) {
+  switch (event.type) {
+    case "session_before_compact": {
+      event.signal = call.controller.signal;
+      const files = event.preparation.fileOps ?? {};
+      event.preparation.fileOps = {
+        read: new Set(files.read), written: new Set(), edited: new Set(files.modified),
+      };
+      break;
+    }
+    case "session_before_tree":
+      event.signal = call.controller.signal;
+      break;
+    case "turn_end":
+    case "agent_before_settle": {
+      const messages = event.context ?? [];
+      event.context = {
+        contextEntries: [], contextMessages: messages, llmMessages: messages, pendingMessages: [],
+        canContinue: messages.length > 0 && messages.at(-1).role !== "assistant",
+      };
+      break;
+    }
+  }
+}
+
+async function tool(extension, { name, id, params, context }, call) {
+  const definition = registered(extension.tools, name, `tool ${name}`);
+  const onUpdate = (partial) => send({ type: "update", n: call.n, value: partial });
+  const ctx = contextOf(extension, context, call, "tool");
+  return await definition.execute(id, params, call.controller.signal, onUpdate, ctx);
+}
+
+function prepare(extension, { name, params }) {
+  return registered(extension.tools, name, `tool ${name}`).prepareArguments(params);
+}
+
+async function command(extension, { name, text, context }, call) {
+  const ctx = contextOf(extension, context, call, "command");
+  await registered(extension.commands, name, `command ${name}`).handler(text, ctx);
+}
+
+async function completion(extension, { name, prefix }) {
+  return await registered(extension.commands, name, `command ${name}`).getArgumentCompletions(prefix);
+}
+
+/** Call a function that was kept: of `newSession`, `compact`, a provider, or operations. */
+async function kept(extension, { number, member, values, context }, call) {
+  const found = registered(extension.kept, number, "a callback");
+  const ctx = context == null ? [] : [contextOf(extension, context, call, "replaced")];
+  const result = member ? found[member](...values, ...ctx) : found(...values, ...ctx);
+  return await result;
+}
+
+/** Run operations of `user_bash`: the output travels as updates. */
+async function operations(extension, { number, line, cwd, timeout, env }, call) {
+  const found = registered(extension.kept, number, "operations");
+  const onData = (data) => send({ type: "update", n: call.n, value: Buffer.from(data).toString("base64") });
+  return await found.exec(line, cwd, { onData, signal: call.controller.signal, timeout: timeout ?? undefined, env });
+}
+
+/** Answer a model request with `streamSimple`: each event travels as an update. */
+async function stream(extension, { number, model, request, options }, call) {
+  const found = registered(extension.kept, number, "streamSimple");
+  const events = await found(model, request, { ...options, signal: call.controller.signal });
+  for await (const event of events) {
+    const { partial: _partial, ...rest } = event;
+    send({ type: "update", n: call.n, value: rest });
+  }
+}
+
+/** Run the login of a provider: its callbacks are the agent's. */
+async function login(extension, { number, context }, call) {
+  const who = { extension: extension.number, context };
+  const { signal } = call.controller;
+  return await registered(extension.kept, number, "oauth").login({
+    signal,
+    onAuth: ({ url, instructions }) => post(who, "login.auth", url, instructions ?? null),
+    onDeviceCode: (info) => post(who, "login.device", info.userCode, info.verificationUri, info.expiresInSeconds ?? null),
+    onProgress: (message) => post(who, "login.progress", message),
+    onPrompt: (prompt) => ask(who, "login.prompt", [prompt.message, prompt.placeholder ?? null, prompt.allowEmpty === true], signal),
+    onManualCodeInput: () => ask(who, "login.code", [], signal),
+    onSelect: (choice) => ask(who, "login.select", [choice.message, choice.options], signal),
+  });
+}
+
+export const CALLABLE = { handler, tool, prepare, command, completion, kept, operations, stream, login };

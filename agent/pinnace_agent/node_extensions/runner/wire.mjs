@@ -1,0 +1,128 @@
+/**
+ * The wire to the agent: JSON lines over inherited descriptors, and which call the running code belongs to.
+ *
+ * What the agent sends is read in the event loop. What this process sends is written at once and in order, so that
+ * nothing is lost when it ends. `ask` waits for an answer as a promise; `now` blocks until the agent has answered, so
+ * that a member that is read without waiting shows the present. Has no access to extensions.
+ */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import fs from "node:fs";
+import net from "node:net";
+
+const [inFd, outFd, nowFd] = process.argv.slice(2, 5).map(Number);
+
+/** The call that the running code belongs to: `{ n, extension, context, controller, inRun }`; undefined: none. */
+export const CALL = new AsyncLocalStorage();
+
+/** An error that the agent answered. */
+export class AgentError extends Error {
+  constructor(error) {
+    super(error.message);
+    this.name = error.name ?? "Error";
+  }
+}
+
+const asked = new Map();
+let numbers = 0;
+
+/** Values that JSON has no word for keep their meaning as far as it goes: errors, sets, maps, bytes, big numbers. */
+function plain(_key, value) {
+  if (typeof value === "bigint") return Number(value);
+  if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack };
+  if (value instanceof Set) return [...value];
+  if (value instanceof Map) return Object.fromEntries(value);
+  return value;
+}
+
+/** Write one message; blocks while the agent does not read. */
+export function send(message) {
+  const data = Buffer.from(`${JSON.stringify(message, plain)}\n`);
+  for (let at = 0; at < data.length; ) {
+    try {
+      at += fs.writeSync(outFd, data, at);
+    } catch (error) {
+      if (error.code === "EPIPE") process.exit(0); // the agent has ended
+      if (error.code !== "EAGAIN") throw error;
+    }
+  }
+}
+
+/** What a request carries: who asks, and in which call. */
+function origin(who) {
+  const call = CALL.getStore();
+  const extension = who?.extension ?? call?.extension ?? null;
+  return { extension, context: who?.context ?? call?.context ?? null, call: call?.n ?? null };
+}
+
+/** Ask the agent to do something that shows nothing here; a failure is reported by the agent. */
+export function post(who, name, ...values) {
+  send({ type: "post", name, ...origin(who), values });
+}
+
+/** Ask the agent and block until it has answered. Throws what it answers. */
+export function now(who, name, ...values) {
+  send({ type: "now", name, ...origin(who), values });
+  const head = readNow(4);
+  const answer = JSON.parse(readNow(head.readUInt32BE(0)).toString("utf8"));
+  if (answer.error) throw new AgentError(answer.error);
+  return answer.value ?? undefined;
+}
+
+function readNow(length) {
+  const data = Buffer.allocUnsafe(length);
+  for (let at = 0; at < length; ) {
+    const count = fs.readSync(nowFd, data, at, length - at, null);
+    if (count === 0) process.exit(0); // the agent has ended
+    at += count;
+  }
+  return data;
+}
+
+/** Ask the agent and wait; `signal` gives the request up, which the agent is told. Rejects with what it answers. */
+export function ask(who, name, values, signal) {
+  if (signal?.aborted) return Promise.reject(signal.reason);
+  const q = ++numbers;
+  const { promise, resolve, reject } = Promise.withResolvers();
+  asked.set(q, { resolve, reject });
+  send({ type: "ask", q, name, ...origin(who), values });
+  if (signal) {
+    const drop = () => send({ type: "drop", q });
+    signal.addEventListener("abort", drop, { once: true });
+    promise.finally(() => signal.removeEventListener("abort", drop)).catch(() => {});
+  }
+  return promise;
+}
+
+/** Take the answer of an `ask`. */
+export function answered({ q, value, error }) {
+  const waiting = asked.get(q);
+  asked.delete(q);
+  if (error) waiting?.reject(new AgentError(error));
+  else waiting?.resolve(value ?? undefined);
+}
+
+/** Read messages of the agent until it ends; then this process does. */
+export function listen(take) {
+  const socket = new net.Socket({ fd: inFd, readable: true, writable: false });
+  let pieces = [];
+  socket.on("data", (chunk) => {
+    let begin = 0;
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, begin)) {
+      pieces.push(chunk.subarray(begin, end));
+      const line = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
+      pieces = [];
+      begin = end + 1;
+      take(JSON.parse(line.toString("utf8")));
+    }
+    if (begin < chunk.length) pieces.push(chunk.subarray(begin));
+  });
+  socket.on("close", () => process.exit(0));
+  socket.on("error", () => process.exit(0));
+}
+
+/** An error as the agent reads it. */
+export function errorOf(error) {
+  if (error instanceof Error) return { name: error.name, message: error.message, stack: error.stack ?? null };
+  return { name: "Error", message: typeof error === "string" ? error : JSON.stringify(error) ?? String(error), stack: null };
+}

@@ -1,0 +1,77 @@
+"""Makes the host of extensions in Node for a session instance, from what is installed on this machine."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from pinnace_agent.extensions.registration.registrations import ErrorSink
+from pinnace_agent.node_extensions.host import NodeHost
+from pinnace_agent.node_extensions.launch import Launch, Limits
+from pinnace_agent.node_extensions.program import find_node, installed_pi
+
+HANG_VARIABLE: Final = "PINNACE_NODE_HANG_S"
+"""The seconds after which a process that does not respond is ended."""
+PI_VERSION: Final = "1.5.2"
+"""The release of pi whose names extensions find here."""
+
+
+class StartJob(Protocol):
+    """Starts a task of the agent under the name of the host's."""
+
+    def __call__(
+        self, work: Callable[[], Awaitable[None]], ended: Callable[[bool, BaseException | None], None]
+    ) -> None:
+        """Start `work`; `ended` is called when it has unwound."""
+        ...
+
+
+async def node_host(env: Mapping[str, str], cwd: str, start: StartJob, report: ErrorSink) -> NodeHost:
+    """Return a host whose process is ready. Cancelling ends the process.
+
+    Args:
+        env: The environment, which extensions have as a whole: they are programs of the user.
+        cwd: The working folder of the session.
+        start: Starts the task of the host.
+        report: Takes errors of extensions.
+
+    Raises:
+        NoNode: There is no node that can run extensions.
+    """
+    launch = Launch(
+        find_node(env), cwd, dict(env), _cache_folder(env), installed_pi(env) or "", PI_VERSION, _limits(env)
+    )
+    host = NodeHost(launch, lambda work: start(work, _ended), report)
+    try:
+        await host.start()
+    except BaseException:
+        host.close()
+        raise
+    return host
+
+
+def _ended(_is_cancelled: bool, _failure: BaseException | None) -> None:
+    """Do nothing: the host reports its end itself."""
+
+
+def _limits(env: Mapping[str, str]) -> Limits:
+    try:
+        hang_s = float(env.get(HANG_VARIABLE, ""))
+    except ValueError:
+        return Limits()
+    return Limits(hang_s, min(hang_s, Limits().cancelled_s)) if hang_s > 0 else Limits()
+
+
+def _cache_folder(env: Mapping[str, str]) -> str:
+    """Return the folder for what node has compiled, made for this user alone; empty: it can't be made."""
+    root = env.get("XDG_CACHE_HOME") or (os.path.join(env["HOME"], ".cache") if env.get("HOME") else "")
+    if not os.path.isabs(root):
+        return ""
+    folder = Path(root) / "pinnace" / "node"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError:
+        return ""
+    # What lies there is run: no other user may write it.
+    return str(folder) if status.st_uid == os.getuid() and not status.st_mode & 0o022 else ""

@@ -1,0 +1,96 @@
+"""The members of `ctx.ui`, and the dialogs of a login."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pinnace_agent.node_extensions.bridge import Bridge
+from pinnace_agent.node_extensions.values import Ask, Now, Values
+
+if TYPE_CHECKING:
+    pass
+
+
+async def _select(bridge: Bridge, number: int | None, values: Values) -> object:
+    ui, timeout_s = bridge.context(number).ui, values.seconds_or_none(2, "timeout")
+    return await ui.select(values.text(0, "title"), values.texts(1, "options"), timeout_s)
+
+
+async def _confirm(bridge: Bridge, number: int | None, values: Values) -> object:
+    ui, timeout_s = bridge.context(number).ui, values.seconds_or_none(2, "timeout")
+    return await ui.confirm(values.text(0, "title"), values.text(1, "message"), timeout_s)
+
+
+async def _input(bridge: Bridge, number: int | None, values: Values) -> object:
+    ui, timeout_s = bridge.context(number).ui, values.seconds_or_none(2, "timeout")
+    return await ui.input(values.text(0, "title"), values.text_or_none(1, "placeholder"), timeout_s)
+
+
+async def _editor(bridge: Bridge, number: int | None, values: Values) -> object:
+    ui = bridge.context(number).ui
+    return await ui.editor(values.text(0, "title"), values.text_or_none(1, "prefill"))
+
+
+def _notify(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.notify(values.text(0, "message"), values.text_or_none(1, "type"))
+
+
+def _status(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_status(values.text(0, "key"), values.text_or_none(1, "text"))
+
+
+def _widget(bridge: Bridge, number: int | None, values: Values) -> None:
+    lines = None if values.any(1) is None else values.texts(1, "content")
+    bridge.context(number).ui.set_widget(values.text(0, "key"), lines, values.text_or_none(2, "placement"))
+
+
+def _title(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_title(values.text(0, "title"))
+
+
+def _editor_text(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_editor_text(values.text(0, "text"))
+
+
+def _auth(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.login(number).on_auth(values.text(0, "url"), values.text_or_none(1, "instructions"))
+
+
+def _device(bridge: Bridge, number: int | None, values: Values) -> None:
+    code, uri = values.text(0, "userCode"), values.text(1, "verificationUri")
+    bridge.login(number).on_device_code(code, uri, values.seconds_or_none(2, "expiresInSeconds"))
+
+
+async def _prompt(bridge: Bridge, number: int | None, values: Values) -> object:
+    message, placeholder = values.text(0, "message"), values.text_or_none(1, "placeholder")
+    return await bridge.login(number).on_prompt(message, placeholder, allow_empty=values.flag(2, "allowEmpty"))
+
+
+async def _choose(bridge: Bridge, number: int | None, values: Values) -> object:
+    options = {str(each.get("id")): str(each.get("label")) for each in values.records(1, "options")}
+    return await bridge.login(number).on_select(values.text(0, "message"), options)
+
+
+async def _code(bridge: Bridge, number: int | None, _values: Values) -> object:
+    return await bridge.login(number).on_manual_code_input()
+
+
+NOW: Final[Mapping[str, Now]] = {
+    "ui.notify": _notify,
+    "ui.setStatus": _status,
+    "ui.setWidget": _widget,
+    "ui.setTitle": _title,
+    "ui.setEditorText": _editor_text,
+    "login.auth": _auth,
+    "login.device": _device,
+    "login.progress": lambda bridge, number, values: bridge.login(number).on_progress(values.text(0, "message")),
+}
+
+ASK: Final[Mapping[str, Ask]] = {
+    "ui.select": _select,
+    "ui.confirm": _confirm,
+    "ui.input": _input,
+    "ui.editor": _editor,
+    "login.prompt": _prompt,
+    "login.select": _choose,
+    "login.code": _code,
+}

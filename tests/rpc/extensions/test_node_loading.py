@@ -1,0 +1,228 @@
+"""Extensions in TypeScript and JavaScript: where they are found, how modules are read, and what runs without node."""
+
+import json
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.rpc.extensions.conftest import Extended, Start
+
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+
+GREETING = """
+import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
+export default function (pi: ExtensionAPI) {
+  pi.on("session_start", (event, ctx) => ctx.ui.notify(`NAME ${event.reason}`));
+}
+"""
+
+
+def greeting(name: str) -> str:
+    return GREETING.replace("NAME", name)
+
+
+def write(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def named(agent: AgentStarter, root: Path, word: str, node: str, **options: object) -> Extended:
+    return Extended(agent((), "-e", str(root / word), env={"PINNACE_NODE": node}))
+
+
+@pytest.mark.parametrize(
+    ("files", "word"),
+    [
+        ({"gate.ts": greeting("one")}, "gate.ts"),
+        (
+            {"gate.mjs": 'export default (pi) => pi.on("session_start", (_, ctx) => ctx.ui.notify("one startup"));'},
+            "gate.mjs",
+        ),
+        (
+            {"gate.js": 'module.exports = (pi) => pi.on("session_start", (_, ctx) => ctx.ui.notify("one startup"));'},
+            "gate.js",
+        ),
+        ({"pack/index.ts": greeting("one")}, "pack"),
+        ({"pack/package.json": '{"pi": {"extensions": ["./src/own.ts"]}}', "pack/src/own.ts": greeting("one")}, "pack"),
+        ({"pack/one.ts": greeting("one"), "pack/lib.mjs": "throw 1;", "pack/types.d.ts": "!"}, "pack"),
+    ],
+    ids=["typescript", "module", "common", "index", "manifest", "folder-of-files"],
+)
+def test_the_command_line_names_files_and_folders(
+    agent: AgentStarter, tmp_path: Path, node_program: str, files: Mapping[str, str], word: str
+) -> None:
+    write(tmp_path / "named", files)
+    one = named(agent, tmp_path / "named", word, node_program)
+    assert "one startup" == one.notice()
+    assert 1 == len(one.frames("notify"))
+
+
+def again_with(agent: AgentStarter, first: HomedAgent, *flags: str) -> Extended:
+    return Extended(agent((), *flags, again=first))
+
+
+def test_folders_and_settings_are_searched_and_a_project_needs_trust(agent: AgentStarter, node_program: str) -> None:
+    """The project's before the user's, as for Python; an untrusted project brings nothing."""
+    first = agent(env={"PINNACE_NODE": node_program})
+    first.check_end()
+    user, project = first.home.agent_dir, first.home.work / ".pi"
+    write(user, {"extensions/a.ts": greeting("user"), "elsewhere/set.ts": greeting("setting")})
+    (user / "settings.json").write_text(json.dumps({"extensions": ["elsewhere/set.ts"]}))
+    write(project, {"extensions/p/index.ts": greeting("project")})
+    one = again_with(agent, first)
+    assert ["setting startup", "user startup"] == [one.notice(), one.notice()]
+    one.pi.check_end()
+    two = again_with(agent, first, "--approve")
+    assert ["project startup", "setting startup", "user startup"] == [two.notice() for _ in range(3)]
+
+
+def test_reload_reads_changed_files(agent: AgentStarter, node_program: str) -> None:
+    """Also the modules of a file, which a process would keep."""
+    first = agent(env={"PINNACE_NODE": node_program})
+    first.check_end()
+    folder = first.home.agent_dir / "extensions" / "pack"
+    text = 'import { word } from "./words";' + greeting("${word}").replace("event.reason", "event.reason")
+    write(folder, {"index.ts": text, "words.ts": 'export const word: string = "before";'})
+    one = again_with(agent, first)
+    assert "before startup" == one.notice()
+    write(folder, {"words.ts": 'export const word: string = "after";'})
+    assert one.pi.request({"type": "reload"})["success"]
+    assert "after reload" == one.notice()
+
+
+def test_modules_are_read_as_pi_reads_them(agent: AgentStarter, tmp_path: Path, node_program: str) -> None:
+    """Types without `type`, missing suffixes, `.js` for `.ts`, enums, JSON, CommonJS, TypeScript in node_modules."""
+    write(
+        tmp_path / "pack",
+        {
+            "index.ts": """
+                import { ExtensionAPI, type Theme } from "@mariozechner/pi-coding-agent";
+                import { Shape, area } from "./lib/shapes";
+                import { twice } from "./lib/twice.js";
+                import data from "./data.json";
+                import { third } from "packed";
+                import old from "./old.cjs";
+                enum Colour { Red = 3 }
+                class Kept { constructor(public word: string) {} }
+                export default function (pi: ExtensionAPI) {
+                  const shape: Shape = { side: 2 };
+                  const seen = [area(shape), twice(2), data.five, Colour.Red, new Kept("w").word, third(), old.six,
+                    require("node:path").basename(__filename), __dirname.endsWith("pack")];
+                  pi.on("session_start", (_event, ctx) => ctx.ui.notify(seen.join(" ")));
+                }
+            """,
+            "lib/shapes.ts": "export interface Shape { side: number }\nexport const area = (s: Shape) => s.side ** 2;",
+            "lib/twice.ts": "export const twice = (n: number): number => 2 * n;",
+            "data.json": '{"five": 5}',
+            "old.cjs": "exports.six = 6;",
+            "node_modules/packed/package.json": '{"name": "packed", "type": "module", "exports": "./index.ts"}',
+            "node_modules/packed/index.ts": "export const third = (): number => 7 as number;",
+        },
+    )
+    one = named(agent, tmp_path, "pack", node_program)
+    assert "4 4 5 3 w 7 6 index.ts true" == one.notice()
+
+
+def test_a_second_start_takes_what_was_stripped_and_compiled(scripted: Start) -> None:
+    one = scripted(greeting("one"))
+    one.notice()
+    cache = Path(one.pi.home.env["HOME"]) / ".cache" / "pinnace" / "node"
+    assert 1 == len(list((cache / "stripped").iterdir()))
+    assert 0o700 == stat.S_IMODE(cache.stat().st_mode)
+
+
+def test_a_name_that_is_not_there_fails_when_it_is_used(scripted: Start) -> None:
+    """Importing and extending it is no use."""
+    one = scripted("""
+        import { InteractiveMode, CustomEditor } from "@earendil-works/pi-coding-agent";
+        import { Wizard } from "@earendil-works/pi-tui";
+        class Mine extends Wizard {}
+        class Own extends CustomEditor {}
+        export default function (pi) {
+          pi.on("session_start", (_event, ctx) => {
+            try { new InteractiveMode(); } catch (error) { ctx.ui.notify(error.message); }
+          });
+        }
+    """)
+    assert "InteractiveMode of @earendil-works/pi-coding-agent is not available in pinnace" in one.notice()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("export default function () { throw new TypeError('no gate'); }", "TypeError: no gate"),
+        ("export const x = 1;", "does not export a valid factory function"),
+        ("import 'nothing-there'; export default () => {};", "Cannot find package 'nothing-there'"),
+        (
+            "export default (pi) => pi.registerTool({ name: 'a b', description: 'd', parameters: {}, execute() {} });",
+            "a tool's name",
+        ),
+        ("export default (pi) => pi.registerCommand('x', {});", "must define handler()"),
+        ("export default (pi) => pi.sendUserMessage('x');", "there is no session yet"),
+        ("export default {", "extension.ts"),
+    ],
+    ids=["throws", "no-function", "no-package", "tool-name", "command", "too-early", "syntax"],
+)
+def test_an_extension_that_can_not_be_loaded_is_named_with_its_error(scripted: Start, text: str, error: str) -> None:
+    """It may be a gate, so the process does not start without it."""
+    one = scripted(text, is_checked=False)
+    assert 1 == one.pi.wait_exit()
+    assert error in one.pi.stderr_text
+    assert "extension.ts" in one.pi.stderr_text
+
+
+def old_node(folder: Path) -> str:
+    """A program whose first message is that of an old node, and which does nothing else."""
+    path = folder / "old-node"
+    message = '{"type": "ready", "version": "v20.20.2", "isUsable": false}'
+    path.write_text(
+        f"#!{sys.executable}\nimport os, sys\nos.write(int(sys.argv[5]), b'{message}\\n')\nsys.stdin.read()\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_without_a_node_they_are_left_out_and_the_others_run(agent: AgentStarter, tmp_path: Path, is_old: bool) -> None:
+    """With a warning that each client sees, and the reason in the state."""
+    first = agent(env={"PINNACE_NODE": old_node(tmp_path) if is_old else "/nowhere/node"})
+    first.check_end()
+    folder = first.home.agent_dir / "extensions"
+    write(
+        folder,
+        {"theirs.ts": greeting("one"), "own.py": "def extension(pi):\n    pi.command('own')(lambda ctx, args: None)\n"},
+    )
+    one = again_with(agent, first)
+    state = one.pi.ask("get_state")
+    [left_out] = state["extensionsLeftOut"]
+    assert str(folder / "theirs.ts") == left_out["path"]
+    expected = (
+        "old-node is v20.20.2, which is too old" if is_old else "PINNACE_NODE is /nowhere/node, which is no program"
+    )
+    assert expected in left_out["reason"]
+    assert ("install Node 22.18" in left_out["reason"]) is is_old
+    [warning] = [each for each in state["warnings"] if each["kind"] == "extension"]
+    assert expected in warning["text"]
+    assert expected in one.pi.stderr_text
+    assert ["own"] == [each["name"] for each in one.pi.ask("get_commands")["commands"]]
+
+
+def test_one_that_the_command_line_names_needs_a_node(extended: Start, tmp_path: Path) -> None:
+    path = tmp_path / "gate.ts"
+    path.write_text(greeting("one"))
+    one = extended(path, (), is_checked=False, env={"PINNACE_NODE": "/nowhere/node"})
+    assert 1 == one.pi.wait_exit()
+    assert "gate.ts: is written in TypeScript or JavaScript, and PINNACE_NODE is /nowhere/node" in one.pi.stderr_text
+
+
+def test_a_file_that_everybody_can_write_to_is_refused(scripted: Start, tmp_path: Path) -> None:
+    path = tmp_path / "extension.ts"
+    path.write_text("")
+    path.chmod(0o666)
+    one = scripted(greeting("one"), is_checked=False)
+    assert 1 == one.pi.wait_exit()
+    assert "is writable by everyone" in one.pi.stderr_text
