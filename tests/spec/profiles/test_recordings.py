@@ -28,8 +28,14 @@ DATA = REPOSITORY / "tests" / "data"
 DEVIATIONS: dict[str, Json] = tomllib.loads(
     (REPOSITORY / "spec" / "program_deviations.toml").read_text(encoding="utf-8")
 )
-# The oldest generation's program is not to be had.
-RECORDED: dict[GenerationName, str] = {"0.5x": "0.58.3", "seed": "0.80.2", "0.87": "0.87.1", "1.5": "1.5.2"}
+# The oldest one was built from the tag of its sources: its package is not to be had.
+RECORDED: dict[GenerationName, str] = {
+    "0.18": "0.18.0",
+    "0.5x": "0.58.3",
+    "seed": "0.80.2",
+    "0.87": "0.87.1",
+    "1.5": "1.5.2",
+}
 # No scenario made the program write them, in any release.
 NEVER_RECORDED = {
     *("bash_execution_update", "extension_error", "session_info_changed", "thinking_level_changed"),
