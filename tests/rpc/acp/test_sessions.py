@@ -287,3 +287,21 @@ def test_an_agent_that_does_not_start_is_reported_with_its_own_words(acp: StartA
             assert said in error["message"]
         assert agent.end() == 0
         assert agent.stderr.decode().count(said) == len(errors)
+
+
+def test_after_a_logout_nothing_begins_until_the_next_login(acp: StartAcp, work: Path) -> None:
+    """The keys stay; an open session is not ended, and its options can be changed."""
+    agent = acp(script=[{"text": "one"}])
+    offered = agent.call("initialize", protocolVersion=1)
+    session = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
+    agent.call("logout")
+    agent.call("session/set_mode", sessionId=session, modeId="ask")
+    refused = [
+        agent.error("session/new", cwd=str(work), mcpServers=[]),
+        agent.error("session/prompt", sessionId=session, prompt=text("a")),
+    ]
+    agent.call("authenticate", methodId="api-key")
+
+    assert offered["agentCapabilities"]["auth"] == {"logout": {}}
+    assert [(each["code"], each["data"]["errorCode"]) for each in refused] == [(-32000, "logged_out")] * 2
+    assert agent.call("session/prompt", sessionId=session, prompt=text("a"))["stopReason"] == "end_turn"

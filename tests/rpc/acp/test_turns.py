@@ -484,3 +484,29 @@ def test_a_compaction_without_anything_to_compact_ends_its_prompt_with_a_text(ac
         ("end_turn", ""),
         ("end_turn", "Already compacted"),
     ]
+
+
+def test_a_plan_that_a_tool_reports_is_shown_live_and_again(acp: StartAcp, work: Path) -> None:
+    """Whole each time; what is cancelled is left out, since this version has no word for it."""
+    path = work.parent / "planning.py"
+    path.write_text(
+        """
+from pinnace.extensions import ToolResult
+
+def extension(pi):
+    @pi.tool
+    def plan(ctx) -> ToolResult:
+        '''Plan.'''
+        entries = ["look", {"content": "act", "status": "completed"}, {"content": "not", "status": "cancelled"}]
+        return ToolResult("planned", details={"plan": entries})
+"""
+    )
+    agent = acp("-e", str(path), script=[{"tool_calls": [{"name": "plan", "args": {}}]}, {"text": "done"}])
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("Go"))
+    since = len(agent.messages)
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+
+    expected = [("look", "pending", "medium"), ("act", "completed", "medium")]
+    for plan in (agent.update("plan"), agent.update("plan", since)):
+        assert [(each["content"], each["status"], each["priority"]) for each in plan["entries"]] == expected

@@ -296,3 +296,29 @@ def test_an_accepted_prompt_survives_a_kill_with_its_id(acp2: StartAcp, work2: P
     assert [(each["id"], each["text"]) for each in shown] == [(accepted, "keep this")]
     server.release("gate")
     assert turn(second, session, "go on")["stopReason"] == "end_turn"
+
+
+def test_a_session_at_work_is_resumed_with_its_state(acp2: StartAcp, work2: Path) -> None:
+    """What has been said so far is shown, and what comes follows it."""
+    call = {"name": "bash", "args": {"command": "echo out; while [ ! -e next ]; do sleep 0.01; done"}}
+    agent = acp2(script=[{"text": "I look.", "tool_calls": [call]}, {"text": "done"}])
+    session = opened(agent, work2)
+    agent.call("session/prompt", sessionId=session, prompt=text("Go"))
+    agent.update("terminal_output_chunk")
+    since = len(agent.messages)
+    start = {"type": "start"}
+    agent.call("session/resume", sessionId=session, cwd=str(work2), replayFrom=start)
+    resumed = agent.updates(session, since)
+    (work2 / "next").touch()
+    idle(agent, since)
+
+    assert states(resumed) == ["running"]
+    assert [each.get("status") for each in transcript(resumed) if each["of"] == "call"] == ["in_progress"]
+    shown = transcript(agent.updates(session, since))
+    assert [each["text"] for each in shown if "text" in each] == ["Go", "I look.", "done"]
+    assert [(each["output"], each["exitStatus"]) for each in shown if each["of"] == "terminal"] == [
+        ("out\n", {"exitCode": 0})
+    ]
+    again = len(agent.messages)
+    agent.call("session/resume", sessionId=session, cwd=str(work2), replayFrom=start)
+    assert transcript(agent.updates(session, again)) == shown
