@@ -6,6 +6,7 @@ of a call that was refused, is no terminal's.
 
 import base64
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.json_access import as_array, as_object
@@ -78,7 +79,8 @@ class Terminals:
     def end(self, identity: str, ended: EndedCommand | None) -> Update:
         """Return the update for a command that has ended; None: how is not known."""
         former = self._written.pop(identity)
-        update = {**_of(identity), "exitStatus": {} if ended is None else ended.exit_status, "capabilities": None}
+        status: Mapping[str, object] = {} if ended is None else ended.exit_status
+        update: dict[str, object] = {**_of(identity), "exitStatus": status, "capabilities": None}
         if ended is not None and ended.output != former:
             update["output"] = {"data": _encoded(ended.output)}
         return update
