@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.rpc.extensions.conftest import Extended, Start
+from tests.rpc.extensions.conftest import Extended, Start, run_to_end
 
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
@@ -154,7 +154,7 @@ def test_a_name_that_is_not_there_fails_when_it_is_used(scripted: Start) -> None
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("export default function () { throw new TypeError('no gate'); }", "TypeError: no gate"),
+        ("export default function () { throw new TypeError('no gate'); }", "extension.ts: no gate"),
         ("export const x = 1;", "does not export a valid factory function"),
         ("import 'nothing-there'; export default () => {};", "Cannot find package 'nothing-there'"),
         (
@@ -226,3 +226,25 @@ def test_a_file_that_everybody_can_write_to_is_refused(scripted: Start, tmp_path
     one = scripted(greeting("one"), is_checked=False)
     assert 1 == one.pi.wait_exit()
     assert "is writable by everyone" in one.pi.stderr_text
+
+
+def test_options_and_models_are_listed_without_a_session(
+    agent: AgentStarter, tmp_path: Path, node_program: str
+) -> None:
+    """`--help` and `--list-models` load them, and start nothing else of them."""
+    path = tmp_path / "listed.ts"
+    path.write_text("""
+        export default (pi) => {
+          pi.registerFlag("loud", { type: "boolean", description: "Speak up" });
+          pi.registerProvider("mine", { baseUrl: "http://127.0.0.1:9", apiKey: "k", api: "openai-completions", models: [
+            { id: "own-model", name: "M", reasoning: false, input: ["text"], contextWindow: 1000, maxTokens: 100,
+              cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }] });
+          pi.on("session_start", () => { throw new Error("never"); });
+        };
+    """)
+    first = agent(env={"PINNACE_NODE": node_program})
+    first.check_end()
+    assert "--loud  Speak up" in run_to_end(first.home, "--help", "-e", str(path)).stdout
+    listed = run_to_end(first.home, "--list-models", "own-model", "-e", str(path))
+    assert "own-model" in listed.stdout
+    assert "" == listed.stderr
