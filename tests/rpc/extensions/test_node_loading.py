@@ -106,11 +106,14 @@ def test_modules_are_read_as_pi_reads_them(agent: AgentStarter, tmp_path: Path, 
                 import data from "./data.json";
                 import { third } from "packed";
                 import old from "./old.cjs";
+                import { Check } from "typebox/value";
+                import deep from "deep/lib/part";
                 enum Colour { Red = 3 }
                 class Kept { constructor(public word: string) {} }
                 export default function (pi: ExtensionAPI) {
                   const shape: Shape = { side: 2 };
                   const seen = [area(shape), twice(2), data.five, Colour.Red, new Kept("w").word, third(), old.six,
+                    Check(), deep,
                     require("node:path").basename(__filename), __dirname.endsWith("pack")];
                   pi.on("session_start", (_event, ctx) => ctx.ui.notify(seen.join(" ")));
                 }
@@ -119,12 +122,17 @@ def test_modules_are_read_as_pi_reads_them(agent: AgentStarter, tmp_path: Path, 
             "lib/twice.ts": "export const twice = (n: number): number => 2 * n;",
             "data.json": '{"five": 5}',
             "old.cjs": "exports.six = 6;",
+            "node_modules/typebox/package.json": '{"type": "module", "exports": {"./value": "./v.js"}}',
+            "node_modules/typebox/v.js": "export const Check = () => 8;",
+            "node_modules/deep/package.json": '{"name": "deep"}',
+            "node_modules/deep/lib/part.js": "module.exports = require('./more');",
+            "node_modules/deep/lib/more/index.js": "module.exports = 9;",
             "node_modules/packed/package.json": '{"name": "packed", "type": "module", "exports": "./index.ts"}',
             "node_modules/packed/index.ts": "export const third = (): number => 7 as number;",
         },
     )
     one = named(agent, tmp_path, "pack", node_program)
-    assert "4 4 5 3 w 7 6 index.ts true" == one.notice()
+    assert "4 4 5 3 w 7 6 8 9 index.ts true" == one.notice()
 
 
 def test_a_second_start_takes_what_was_stripped_and_compiled(scripted: Start) -> None:
