@@ -76,6 +76,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/command-line.md: {"type":"result","version":1,"reason":"completed","retryable":false,"exitCode":0,"text":"…",'
     '"stopReason":"stop",': "tests/rpc/print_mode/test_results.py",
     "docs/mcp.md: scripts/setup --with mcp": _WITH,
+    'docs/typescript-extensions.md: import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";': (
+        "tests/rpc/extensions/test_node_events.py"
+    ),
     "docs/mcp.md: pinnace mcp add files -- npx -y @modelcontextprotocol/server-filesystem .": _SERVERS,
     "docs/mcp.md: pinnace mcp add docs --url https://example.com/mcp --bearer-token-env-var DOCS_TOKEN": _SERVERS,
     "docs/mcp.md: pinnace mcp list": _SERVERS,

@@ -18,7 +18,7 @@ from pinnace_agent.extensions.api.user_interface import RpcUserInterface, UserIn
 from pinnace_agent.extensions.handlers.trust_question import ask_for_trust
 from pinnace_agent.extensions.loading.discovery import DiscoveredExtensions, ExtensionSources, discover
 from pinnace_agent.extensions.loading.folders import LoadFailure
-from pinnace_agent.extensions.loading.loading import LoadedExtension, Loader, LoadReport, ScriptHost
+from pinnace_agent.extensions.loading.loading import LoadedExtension, Loader, LoadReport
 from pinnace_agent.extensions.loading.precedence import conflicts, keep_needed
 from pinnace_agent.extensions.registration.flags import MatchedFlags, flags_of, match_flags
 from pinnace_agent.extensions.registration.registrations import ErrorSink, Generation
@@ -70,7 +70,6 @@ class InstanceLoading:
         plan = self._plan
         agent = self._agent
         loader = Loader(generation, cwd=agent.session.cwd, environment=agent.profile.environment, log=_log.info)
-        scripts = _Scripts(self, loader)
         cwd = Path(self._agent.session.cwd)
         wanted = ExtensionSources(
             env=plan.env,
@@ -81,10 +80,11 @@ class InstanceLoading:
         )
         is_trusted = plan.trusts(cwd)
         if plan.approved is None and gated_project_files(cwd, plan.env):
-            report = await loader.load((await scripts.runnable(discover(wanted))).candidates)
+            report = await loader.load((await self._runnable(discover(wanted), loader)).candidates)
             decided = await self._ask_for_trust(cwd, report, generation)
             is_trusted = is_trusted if decided is None else decided
-        found = await scripts.runnable(discover(wanted._replace(is_trusted=is_trusted, settings=plan.settings(cwd))))
+        wanted = wanted._replace(is_trusted=is_trusted, settings=plan.settings(cwd))
+        found = await self._runnable(discover(wanted), loader)
         report = await loader.load(found.candidates, self._plan.inline)
         kept = keep_needed(report.extensions)
         flags = match_flags(plan.given, flags_of(kept.extensions))
@@ -136,52 +136,21 @@ class InstanceLoading:
         self._agent.profile.resources.take_decision(str(cwd), is_trusted)
         return is_trusted
 
-    async def script_host(self) -> ScriptHost:
-        """Return what runs extensions in TypeScript and JavaScript.
-
-        Raises:
-            NoNode: There is no node that can.
-        """
-        from pinnace_agent.node_extensions.starting import node_host  # with the first of them
+    async def _runnable(self, found: DiscoveredExtensions, loader: Loader) -> DiscoveredExtensions:
+        """Let the loader run scripts, if there are any; those that can't be run here are left out."""
+        if loader.scripts is not None or not any(each.is_script for each in found.candidates):
+            return found
+        from pinnace_agent.node_extensions.starting import run_scripts  # with the first of them
 
         self._hosts += 1
         start = partial(self._agent.jobs.start, f"node extensions:{self._hosts}")
-        return await node_host(self._plan.env, self._agent.session.cwd, start, self._report)
+        return await run_scripts(found, loader, self._plan.env, self._agent.session.cwd, start, self._report)
 
     def default_dialogs(self, *, for_good: str | None) -> None:
         """Give open dialogs their defaults; with a reason, later ones too."""
         self._closed = for_good
         if self.dialogs is not None:
             self.dialogs.close_all(for_good=for_good)
-
-
-class _Scripts:
-    """The extensions in TypeScript and JavaScript of a session instance: whether they can be run here."""
-
-    def __init__(self, loading: InstanceLoading, loader: Loader) -> None:
-        self._loading = loading
-        self._loader = loader
-
-    async def runnable(self, found: DiscoveredExtensions) -> DiscoveredExtensions:
-        """Take those that can't be run out of what was found, with one notice; one of the command line is a failure."""
-        scripts = [each for each in found.candidates if each.is_script]
-        if not scripts or self._loader.scripts is not None:
-            return found
-        from pinnace_agent.node_extensions.program import NoNode
-
-        try:
-            self._loader.scripts = await self._loading.script_host()
-        except NoNode as error:
-            found.candidates = [each for each in found.candidates if not each.is_script]
-            for each in scripts:
-                is_named = each.source["scope"] == "temporary"
-                failure = LoadFailure(each.source["path"], f"is written in TypeScript or JavaScript, and {error}")
-                (found.failures if is_named else found.left_out).append(failure)
-            if left_out := found.left_out:
-                more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-                text = f"extensions in TypeScript or JavaScript are left out: {left_out[0].path}{more}; {error}"
-                found.notices.append(text)
-        return found
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ import base64
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from itertools import count
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from pinnace_agent.core.json_access import as_list, as_object
 from pinnace_agent.extensions.api.api import ExtensionAPI
@@ -21,6 +21,9 @@ from pinnace_agent.node_extensions.errors import RefusedRequest, ScriptError
 from pinnace_agent.node_extensions.values import Values
 from pinnace_agent.tools import base
 
+if TYPE_CHECKING:
+    from pinnace_agent.node_extensions.process import NodeProcess
+
 OWN_CONTEXT: Final = 0
 """The number of the context of handlers, which is also that of code outside of every call."""
 _RESULT_FIELDS: Final = ("content", "details", "structuredContent", "usage", "terminate")
@@ -31,6 +34,10 @@ class Calls(Protocol):
 
     async def call(self, message: Mapping[str, object], on_update: Callable[[object], None] | None = None) -> object:
         """Call, and return the value."""
+        ...
+
+    def call_now(self, message: Mapping[str, object]) -> object:
+        """Call something that does not wait, and return the value."""
         ...
 
 
@@ -117,7 +124,7 @@ class Bridge:
             return {"operations": _Operations(self, operations)}
         return result
 
-    async def start_again(self, process: Calls) -> None:
+    async def start_again(self, process: "NodeProcess") -> None:
         """Let the extension restore its state in a process that was started again; its failures are raised."""
         if self.started is None:
             return
@@ -141,6 +148,16 @@ class Bridge:
         async def execute(ctx: ToolContext, params: Mapping[str, object]) -> object:
             return await self._execute(ctx, name, params)
 
+        def prepare(params: Mapping[str, object]) -> Mapping[str, object]:
+            call = {"type": "call", "kind": "prepare", "extension": self.number, "name": name, "params": params}
+            try:
+                prepared = as_object(self._calls.call_now(call))
+            except ScriptError as error:
+                raise base.ToolError(str(error)) from error
+            if prepared is None:
+                raise base.ToolError(f"{name}: prepareArguments must return an object of arguments")
+            return prepared
+
         guidelines = as_list(given.get("promptGuidelines")) or []
         hints = as_object(given.get("annotations")) or {}
         self.api.register_tool(
@@ -152,6 +169,7 @@ class Bridge:
                 cast("str", given.get("label") or ""),  # cast: the registration checks it, as the others below
                 cast("str | None", given.get("promptSnippet")),
                 tuple(cast("list[str]", guidelines)),
+                prepare_arguments=prepare if given.get("prepares") is True else None,
                 is_sequential=given.get("sequential") is True,
                 default_active=given.get("defaultActive") is not False,
                 is_read_only=hints.get("readOnlyHint") is True,
@@ -240,6 +258,11 @@ class Bridge:
         if found is None:
             raise RefusedRequest("the login has ended")
         return found
+
+    def kept_now(self, number: int, *values: object, member: str) -> object:
+        """Call a member of what the extension has kept that does not wait, and return its value."""
+        call = {"type": "call", "kind": "kept", "extension": self.number, "number": number, "member": member}
+        return self._calls.call_now({**call, "values": values})
 
     async def kept(self, number: int, *values: object, member: str | None = None, context: int | None = None) -> object:
         """Call a function that the extension has kept for later, and return its value."""

@@ -12,6 +12,9 @@ _LONGEST_NAME: Final = 60
 class ScriptError(Exception):
     """What an extension in Node has thrown. Its class has the name that the error has there."""
 
+    __whole_text__ = True
+    """Clients get the message alone, as from pi."""
+
     stack: str | None = None
     """The stack in the extension."""
 

@@ -102,6 +102,12 @@ class NodeHost:
             if not self._open_calls and self._closing.is_set():
                 self._is_unused.set()
 
+    def call_now(self, message: Mapping[str, object]) -> object:
+        """Call something that does not wait; see `NodeProcess.call_now`. A lost process is not started again."""
+        if self._process is None:
+            raise ProcessLost("the Node process of the extensions has not started")
+        return self._process.call_now(message)
+
     async def _live(self) -> NodeProcess:
         """Return a process that can be called."""
         process = self._process
@@ -195,7 +201,7 @@ class NodeHost:
         """Report an error that no call waits for."""
         bridge = None if extension is None else self._bridges.get(extension)
         path = _PROCESS if bridge is None else bridge.path
-        self._report(ErrorRecord(path, "background", f"{type(error).__name__}: {error}", getattr(error, "stack", None)))
+        self._report(ErrorRecord(path, "background", str(error), getattr(error, "stack", None)))
 
     def _bridge(self, name: str, origin: Origin) -> Bridge:
         found = None if origin.extension is None else self._bridges.get(origin.extension)

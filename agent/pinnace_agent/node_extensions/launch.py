@@ -63,4 +63,5 @@ async def start(launch: Launch, descriptors: Sequence[int]) -> Child:
         env=launch.env,
         is_outside=True,
         pass_fds=descriptors,
+        is_ended_by_owner=True,  # it handles `session_shutdown`
     )

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 def login_of(bridge: "Bridge", provider: str, given: object) -> OAuth:
     """Return the login of a provider.
 
-    The key of a request is `access` of the credentials: `getApiKey` can't be asked, since nothing waits for it.
-
     Raises:
         RefusedRequest: It has no functions.
     """
@@ -31,6 +29,6 @@ def login_of(bridge: "Bridge", provider: str, given: object) -> OAuth:
         return bridge.kept(number, dict(credentials), member="refreshToken")
 
     def api_key(credentials: Credentials) -> str:
-        return str(credentials.get("access", ""))
+        return str(bridge.kept_now(number, dict(credentials), member="getApiKey"))
 
     return OAuth(as_text(fields.get("name")) or provider, login, refresh, api_key)

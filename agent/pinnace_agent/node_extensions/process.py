@@ -9,8 +9,9 @@ the caller decides what that means, so gates deny.
 import contextvars
 import logging
 import os
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Final, Protocol
 
 import trio
 
+from pinnace_agent.node_extensions.blocking import TooSlow, read_now, write_now
 from pinnace_agent.node_extensions.errors import ProcessLost, RefusedRequest, error_record, script_error
 from pinnace_agent.node_extensions.launch import Launch, start
 from pinnace_agent.node_extensions.messages import Origin, decoded, encoded, number_of, request_of
@@ -33,6 +35,8 @@ START_LIMIT_S: Final = 20.0
 """Until it is ready: a node takes 50 ms, on a machine under load a second."""
 MOST_DISPLAYS: Final = 20_000
 """Displays between two turns of its event loop: more of them are an endless loop, and the client keeps them all."""
+NOW_LIMIT_S: Final = 2.0
+"""How long the event loop may stand still for a function that the agent can't wait for."""
 _CHUNK_BYTES: Final = 64 * 1024
 _STDERR_BYTES: Final = 8 * 1024
 _REAP_S: Final = 2.0
@@ -97,6 +101,9 @@ class NodeProcess:
         self._displays = 0
         self._is_probing = False
         self._stderr = bytearray()
+        self._lines = LineDecoder(MAX_LINE_BYTES)
+        self._descriptors: tuple[int, ...] = ()
+        self._is_sending = False
         self._nursery: trio.Nursery | None = None
 
     # The process.
@@ -116,11 +123,8 @@ class NodeProcess:
             finally:
                 for each in theirs:
                     os.close(each)
-            send, receive, self._answers = (
-                trio.lowlevel.FdStream(ours.pop(0)),
-                trio.lowlevel.FdStream(ours.pop(0)),
-                trio.lowlevel.FdStream(ours.pop(0)),
-            )
+            self._descriptors = tuple(ours)
+            send, receive, reply = (trio.lowlevel.FdStream(ours.pop(0)) for _ in self._descriptors)
         except (OSError, ValueError) as error:
             for each in ours:
                 os.close(each)
@@ -129,10 +133,10 @@ class NodeProcess:
             task_status.started()
             return
         try:
-            async with send, receive, self._answers, trio.open_nursery() as nursery:
+            async with send, receive, reply, trio.open_nursery() as nursery:
                 self._nursery = nursery
                 nursery.start_soon(self._write, send, name="node: calls")
-                nursery.start_soon(self._read, receive, name="node: messages")
+                nursery.start_soon(self._read, receive, reply, name="node: messages")
                 nursery.start_soon(self._drain, name="node: log")
                 nursery.start_soon(self._watch, name="node: exit")
                 nursery.start_soon(self._check_hangs, name="node: hangs")
@@ -222,6 +226,39 @@ class NodeProcess:
         if self._nursery is not None:
             self._nursery.start_soon(self._probe, self._launch.limits.cancelled_s, name="node: after a cancellation")
 
+    def call_now(self, message: Mapping[str, object]) -> object:
+        """Send a call of something that does not wait, and return its value. The event loop stands still meanwhile.
+
+        Args:
+            message: The call, without its number.
+
+        Raises:
+            ScriptError: What was called has thrown.
+            ProcessLost: The process has ended, or did not answer within `NOW_LIMIT_S`.
+        """
+        if self.lost is not None or self._is_sending:
+            raise ProcessLost(f"the Node process of the extensions {self.lost or 'is busy'}")
+        deadline = time.monotonic() + NOW_LIMIT_S
+        calls, messages, answers = self._descriptors
+        call = _Call(next(self._numbers), None)
+        self._calls[call.number] = call
+        self._send({**message, "n": call.number})
+        try:
+            write_now(calls, b"".join(self._outgoing), deadline)
+            self._outgoing.clear()
+            while not call.done.is_set():
+                data = read_now(messages, deadline)
+                if not data:
+                    self._lose("has closed its messages")
+                for line in self._received(data):
+                    if (answer := self._take(line)) is not None:
+                        write_now(answers, answer, deadline)
+        except (TooSlow, OSError) as error:
+            self._lose(f"did not answer at once: {error}")
+        if call.error is not None:
+            raise call.error
+        return call.value
+
     def post(self, message: Mapping[str, object]) -> None:
         """Send a message that has no answer."""
         if self.lost is None:
@@ -239,20 +276,30 @@ class NodeProcess:
                 await self._has_outgoing.wait()
                 self._has_outgoing = trio.Event()
                 while self._outgoing:
+                    self._is_sending = True
                     await stream.send_all(self._outgoing.popleft())
+                    self._is_sending = False
 
-    async def _read(self, stream: trio.abc.ReceiveStream) -> None:
-        lines = LineDecoder(MAX_LINE_BYTES)
+    async def _read(self, stream: trio.abc.ReceiveStream, answers: trio.abc.SendStream) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await stream.receive_some(_CHUNK_BYTES):
-                lines.receive_data(bytes(data))
-                for line in lines.lines():
-                    if isinstance(line, TooLong):
-                        self._lose(f"has written a line of more than {MAX_LINE_BYTES >> 20} MiB")
-                        return
-                    await self._take(line)
+                for line in self._received(data):
+                    if (answer := self._take(line)) is not None:
+                        self._is_sending = True  # the process reads it before all else
+                        await answers.send_all(answer)
+                        self._is_sending = False
 
-    async def _take(self, line: bytes) -> None:
+    def _received(self, data: bytes | bytearray) -> Iterator[bytes]:
+        """Return the lines that are complete now. One that is too long ends the process."""
+        self._lines.receive_data(bytes(data))
+        for line in self._lines.lines():
+            if isinstance(line, TooLong):
+                self._lose(f"has written a line of more than {MAX_LINE_BYTES >> 20} MiB")
+                return
+            yield line
+
+    def _take(self, line: bytes) -> bytes | None:
+        """Take a message; returns the answer that the process waits for, or None."""
         message = decoded(line)
         match message.get("type"):
             case "result":
@@ -262,7 +309,7 @@ class NodeProcess:
                 if call is not None and call.on_update is not None:
                     call.context.run(call.on_update, message.get("value"))
             case "now":
-                await self._answer_now(message)
+                return self._immediate(message)
             case "post":
                 self._take_post(message)
             case "ask":
@@ -280,6 +327,7 @@ class NodeProcess:
                 self._ready.set()
             case _:
                 self._lose("has written what is no message")
+        return None
 
     def _take_result(self, message: Mapping[str, object]) -> None:
         number = number_of(message, "n")
@@ -292,14 +340,13 @@ class NodeProcess:
         call.value = message.get("value")
         call.done.set()
 
-    async def _answer_now(self, message: Mapping[str, object]) -> None:
+    def _immediate(self, message: Mapping[str, object]) -> bytes:
+        """Return the answer to a request that does not wait, behind its length."""
         try:
-            answer: Mapping[str, object] = {"value": self._run(message)}
-            data = encoded(answer)
+            data = encoded({"value": self._run(message)})
         except Exception as error:  # the boundary: it is thrown where the extension has asked
             data = encoded({"error": error_record(error)})
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._answers.send_all(len(data).to_bytes(4, "big") + data)
+        return len(data).to_bytes(4, "big") + data
 
     def _take_post(self, message: Mapping[str, object]) -> None:
         self._displays += 1

@@ -1,14 +1,21 @@
-"""Makes the host of extensions in Node for a session instance, from what is installed on this machine."""
+"""Makes the host of extensions in Node for a session instance, from what is installed on this machine.
+
+Decides what becomes of such extensions where no node can run them: those that the command line names are failures,
+since one may be a gate; the others are left out with one notice.
+"""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from pinnace_agent.extensions.loading.discovery import DiscoveredExtensions
+from pinnace_agent.extensions.loading.folders import LoadFailure
+from pinnace_agent.extensions.loading.loading import Loader
 from pinnace_agent.extensions.registration.registrations import ErrorSink
 from pinnace_agent.node_extensions.host import NodeHost
 from pinnace_agent.node_extensions.launch import Launch, Limits
-from pinnace_agent.node_extensions.program import find_node, installed_pi
+from pinnace_agent.node_extensions.program import NoNode, find_node, installed_pi
 
 HANG_VARIABLE: Final = "PINNACE_NODE_HANG_S"
 """The seconds after which a process that does not respond is ended."""
@@ -20,10 +27,38 @@ class StartJob(Protocol):
     """Starts a task of the agent under the name of the host's."""
 
     def __call__(
-        self, work: Callable[[], Awaitable[None]], ended: Callable[[bool, BaseException | None], None]
+        self, work: Callable[[], Awaitable[None]], ended: Callable[[bool, BaseException | None], None], /
     ) -> None:
         """Start `work`; `ended` is called when it has unwound."""
         ...
+
+
+async def run_scripts(
+    found: DiscoveredExtensions, loader: Loader, env: Mapping[str, str], cwd: str, start: StartJob, report: ErrorSink
+) -> DiscoveredExtensions:
+    """Let a loader run the scripts among what was found; without a node they are taken out of it, and reported.
+
+    Args:
+        found: What was found. Changed in place, and returned.
+        loader: Gets the host.
+        env: The environment.
+        cwd: The working folder of the session.
+        start: Starts the task of the host.
+        report: Takes errors of extensions.
+    """
+    try:
+        loader.scripts = await node_host(env, cwd, start, report)
+    except NoNode as error:
+        scripts = [each for each in found.candidates if each.is_script]
+        found.candidates = [each for each in found.candidates if not each.is_script]
+        for each in scripts:
+            failure = LoadFailure(each.source["path"], f"is written in TypeScript or JavaScript, and {error}")
+            (found.failures if each.source["scope"] == "temporary" else found.left_out).append(failure)
+        if left_out := found.left_out:
+            more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+            text = f"extensions in TypeScript or JavaScript are left out: {left_out[0].path}{more}; {error}"
+            found.notices.append(text)
+    return found
 
 
 async def node_host(env: Mapping[str, str], cwd: str, start: StartJob, report: ErrorSink) -> NodeHost:

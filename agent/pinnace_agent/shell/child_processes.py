@@ -53,7 +53,17 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.E
 class Child:
     """A command that was started: its process with all descendants."""
 
-    __slots__ = ("_confined", "_is_judged", "_registry", "failure", "is_abandoned", "mark", "pid", "process")
+    __slots__ = (
+        "_confined",
+        "_is_judged",
+        "_registry",
+        "failure",
+        "is_abandoned",
+        "is_ended_by_owner",
+        "mark",
+        "pid",
+        "process",
+    )
 
     def __init__(
         self, registry: "ChildProcesses", process: "RunningProcess", mark: str, confined: "ConfinedStart | None" = None
@@ -68,6 +78,7 @@ class Child:
         self.failure: str | None = None
         """After `reap`: why the program was not run, although something was started; None: it ran."""
         self._is_judged = False
+        self.is_ended_by_owner = False
 
     async def exited(self) -> None:
         """Wait until the process has exited, without reaping it, so that its number is not reused and it can be killed.
@@ -190,6 +201,7 @@ class ChildProcesses:
         is_outside: bool = False,
         confinement: "Confinement | None" = None,
         pass_fds: Sequence[int] = (),
+        is_ended_by_owner: bool = False,
     ) -> Child:
         """Start a program in a session of its own.
 
@@ -204,6 +216,7 @@ class ChildProcesses:
             is_outside: Whether it is started without the sandbox: for what the user has configured or approved.
             confinement: The sandbox, if it is another than that of this process.
             pass_fds: Further descriptors that it gets, by the same numbers; only outside of a sandbox.
+            is_ended_by_owner: Whether `kill_all` leaves it, since it still has work at the end of this process.
 
         Raises:
             OSError: It can't be started: the program or folder is missing, the sandbox can't be set up, or no
@@ -240,6 +253,7 @@ class ChildProcesses:
         finally:
             self._starting -= 1
         child = self._running[process.pid] = self._unreaped[process.pid] = Child(self, process, mark, confined)
+        child.is_ended_by_owner = is_ended_by_owner
         watchdog.add(mark, process.pid)
         if self._is_closed:
             child.kill()
@@ -264,13 +278,13 @@ class ChildProcesses:
         return status
 
     def kill_all(self) -> None:
-        """Kill all processes of the running commands; each of them ends soon after."""
-        self.kill(tuple(self._running.values()))
+        """Kill all processes of the running commands but those that their owner ends; each of them ends soon after."""
+        self.kill([child for child in self._running.values() if not child.is_ended_by_owner])
 
     def close(self) -> None:
         """Kill all commands, and every later one as soon as it has started. For the end of the process."""
         self._is_closed = True
-        self.kill_all()
+        self.kill(tuple(self._running.values()))
 
     def kill(self, children: Collection[Child]) -> None:
         """Kill all processes of some commands, none of which is reaped. Takes less than a millisecond."""

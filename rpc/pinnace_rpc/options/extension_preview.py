@@ -20,6 +20,7 @@ from pinnace_agent.extensions.loading.loading import Loader
 from pinnace_agent.extensions.registration.flags import flags_of
 from pinnace_agent.extensions.registration.provider_config import file_entry, streamed_api
 from pinnace_agent.extensions.registration.registrations import (
+    ErrorRecord,
     FlagRegistration,
     Function,
     Generation,
@@ -79,8 +80,19 @@ def preview(
         return nothing
 
     async def load() -> Preview:
+        async with trio.open_nursery() as nursery:  # of the process that runs extensions in TypeScript
+            return await load_in(nursery)
+
+    async def load_in(nursery: trio.Nursery) -> Preview:
         generation = Generation()
         loader = Loader(generation, cwd=str(cwd))
+        if any(each.is_script for each in found.candidates):
+            from pinnace_agent.node_extensions.starting import run_scripts
+
+            def start(work: Callable[[], Awaitable[None]], _ended: object) -> None:
+                nursery.start_soon(work)
+
+            await run_scripts(found, loader, os.environ, str(cwd), start, _report)
         report = await loader.load(found.candidates)
         failures = (*found.failures, *report.failures)
         for failure in failures if reports else ():
@@ -103,6 +115,10 @@ def preview(
         return trio.run(load)
     finally:
         sys.stdout = before
+
+
+def _report(record: ErrorRecord) -> None:
+    sys.stderr.write(f"pinnace: {record.extension_path}: {record.error}\n")
 
 
 def flag_lines(flags: Mapping[str, FlagRegistration]) -> str:

@@ -43,10 +43,6 @@ SHOWN_KEYS: Final = UnsupportedFeature(
     "Printing keys (`auth check`, `auth print-api-key`, `auth print-bearer-token`)",
     "`pinnace auth status PROVIDER` exits with 0 if there is a key; none is ever shown",
 )
-TYPESCRIPT: Final = UnsupportedFeature(
-    "Extensions in TypeScript",
-    "run those with pi, or write them in Python: docs/extensions.md",
-)
 WIDGETS: Final = UnsupportedFeature(
     "Terminal widgets of extensions",
     "the client draws; flags about them are accepted and ignored",
@@ -59,7 +55,6 @@ ABSENCES: Final = (
     UPDATES,
     LOGIN,
     SHOWN_KEYS,
-    TYPESCRIPT,
     WIDGETS,
 )
 

@@ -238,3 +238,20 @@ def test_a_new_session_has_a_new_process_and_the_old_one_ends(scripted: Start) -
     assert first != second
     one.pi.ask("get_state")
     wait_for_end(first)
+
+
+def test_the_end_of_the_agent_is_handled(scripted: Start) -> None:
+    """When stdin has ended, programs are killed, and this process is not: it handles `session_shutdown`."""
+    one = scripted("""
+        export default (pi) => {
+          pi.on("session_shutdown", async (event, ctx) => {
+            await new Promise((resolve) => setTimeout(resolve, 50));
+            const { stdout } = await pi.exec("echo", ["late"]);
+            ctx.ui.notify(`${event.reason} ${stdout.trim()} ${ctx.sessionManager.getEntries().length >= 0}`);
+          });
+        };
+    """)
+    one.pi.ask("get_state")
+    one.pi.check_end()
+    assert ["quit late true"] == [each["message"] for each in one.frames("notify")]
+    assert [] == one.errors

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.rpc.extensions.conftest import Extended, Start
+from tests.rpc.extensions.conftest import Extended, Start, run_to_end
 
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
@@ -106,11 +106,14 @@ def test_modules_are_read_as_pi_reads_them(agent: AgentStarter, tmp_path: Path, 
                 import data from "./data.json";
                 import { third } from "packed";
                 import old from "./old.cjs";
+                import { Check } from "typebox/value";
+                import deep from "deep/lib/part";
                 enum Colour { Red = 3 }
                 class Kept { constructor(public word: string) {} }
                 export default function (pi: ExtensionAPI) {
                   const shape: Shape = { side: 2 };
                   const seen = [area(shape), twice(2), data.five, Colour.Red, new Kept("w").word, third(), old.six,
+                    Check(), deep,
                     require("node:path").basename(__filename), __dirname.endsWith("pack")];
                   pi.on("session_start", (_event, ctx) => ctx.ui.notify(seen.join(" ")));
                 }
@@ -119,12 +122,17 @@ def test_modules_are_read_as_pi_reads_them(agent: AgentStarter, tmp_path: Path, 
             "lib/twice.ts": "export const twice = (n: number): number => 2 * n;",
             "data.json": '{"five": 5}',
             "old.cjs": "exports.six = 6;",
+            "node_modules/typebox/package.json": '{"type": "module", "exports": {"./value": "./v.js"}}',
+            "node_modules/typebox/v.js": "export const Check = () => 8;",
+            "node_modules/deep/package.json": '{"name": "deep"}',
+            "node_modules/deep/lib/part.js": "module.exports = require('./more');",
+            "node_modules/deep/lib/more/index.js": "module.exports = 9;",
             "node_modules/packed/package.json": '{"name": "packed", "type": "module", "exports": "./index.ts"}',
             "node_modules/packed/index.ts": "export const third = (): number => 7 as number;",
         },
     )
     one = named(agent, tmp_path, "pack", node_program)
-    assert "4 4 5 3 w 7 6 index.ts true" == one.notice()
+    assert "4 4 5 3 w 7 6 8 9 index.ts true" == one.notice()
 
 
 def test_a_second_start_takes_what_was_stripped_and_compiled(scripted: Start) -> None:
@@ -154,7 +162,7 @@ def test_a_name_that_is_not_there_fails_when_it_is_used(scripted: Start) -> None
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("export default function () { throw new TypeError('no gate'); }", "TypeError: no gate"),
+        ("export default function () { throw new TypeError('no gate'); }", "extension.ts: no gate"),
         ("export const x = 1;", "does not export a valid factory function"),
         ("import 'nothing-there'; export default () => {};", "Cannot find package 'nothing-there'"),
         (
@@ -226,3 +234,25 @@ def test_a_file_that_everybody_can_write_to_is_refused(scripted: Start, tmp_path
     one = scripted(greeting("one"), is_checked=False)
     assert 1 == one.pi.wait_exit()
     assert "is writable by everyone" in one.pi.stderr_text
+
+
+def test_options_and_models_are_listed_without_a_session(
+    agent: AgentStarter, tmp_path: Path, node_program: str
+) -> None:
+    """`--help` and `--list-models` load them, and start nothing else of them."""
+    path = tmp_path / "listed.ts"
+    path.write_text("""
+        export default (pi) => {
+          pi.registerFlag("loud", { type: "boolean", description: "Speak up" });
+          pi.registerProvider("mine", { baseUrl: "http://127.0.0.1:9", apiKey: "k", api: "openai-completions", models: [
+            { id: "own-model", name: "M", reasoning: false, input: ["text"], contextWindow: 1000, maxTokens: 100,
+              cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 } }] });
+          pi.on("session_start", () => { throw new Error("never"); });
+        };
+    """)
+    first = agent(env={"PINNACE_NODE": node_program})
+    first.check_end()
+    assert "--loud  Speak up" in run_to_end(first.home, "--help", "-e", str(path)).stdout
+    listed = run_to_end(first.home, "--list-models", "own-model", "-e", str(path))
+    assert "own-model" in listed.stdout
+    assert "" == listed.stderr

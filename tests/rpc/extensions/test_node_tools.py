@@ -55,6 +55,34 @@ def test_arguments_are_validated_before_it_runs(scripted: Start) -> None:
     assert "tone" in text
 
 
+PREPARED = """
+export default (pi) => pi.registerTool({ name: "greet", label: "G", description: "Greet",
+  parameters: { type: "object", properties: { name: { type: "string" } }, required: ["name"] },
+  prepareArguments: (args) => { BODY },
+  execute: async (id, params) => ({ content: [{ type: "text", text: `hello ${params.name}` }], details: {} }) });
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return { name: args.who };", ("hello Bo", False)),
+        ("pi.getActiveTools(); return { name: 'x'.repeat(pi.getSettings().x) };", (f"hello {'x' * 100_000}", False)),
+        ("throw new Error('who?');", ("who?", True)),
+        ("return 7;", ("greet: prepareArguments must return an object of arguments", True)),
+    ],
+    ids=["repairs", "asks", "throws", "nonsense"],
+)
+def test_arguments_are_repaired_before_they_are_validated(
+    scripted: Start, body: str, expected: tuple[str, bool]
+) -> None:
+    """Also by a function that reads the agent meanwhile, and makes more than a pipe holds."""
+    script = [calls(("greet", {"who": "Bo"})), {"text": "done"}]
+    one = scripted(PREPARED.replace("BODY", body), script, settings={"x": 100_000})
+    one.say("go")
+    assert [expected] == one.ends
+
+
 def test_partial_results_reach_the_client(scripted: Start) -> None:
     body = """
         for (const text of ["one", "two"]) onUpdate({ content: [{ type: "text", text }], details: {} });

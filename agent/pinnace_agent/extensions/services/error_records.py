@@ -94,13 +94,15 @@ def _is_of_asyncio(error: BaseException, text: str) -> bool:
 def described(failure: BaseException, path: str) -> str:
     """Return the message of a failure with its type, and the last place of it in the extension's own files.
 
+    The message of an exception with `__whole_text__` is whole: that of an extension in another language.
+
     Args:
         failure: The failure.
         path: The extension's file.
     """
     leaf = _leaves(failure)[0]
     text, kind = failure_text(failure), type(leaf).__name__
-    if text != kind and not isinstance(leaf, SystemExit):
+    if text != kind and not isinstance(leaf, SystemExit) and not hasattr(leaf, "__whole_text__"):
         text = f"{kind}: {text}"
     return f"{text}{place_of(leaf, path)}"
 

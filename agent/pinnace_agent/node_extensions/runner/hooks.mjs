@@ -14,12 +14,14 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const cacheFolder = process.argv[5] || null;
+const piFolder = process.argv[6] || null;
 const OURS = new Map([
   ["pi-coding-agent", "coding-agent"], ["pi-ai", "ai"], ["pi-tui", "tui"], ["pi-agent-core", "agent-core"],
   ["typebox", "typebox"],
 ]);
 const PACKAGE = /^(?:@(?:earendil-works|mariozechner)\/(pi-coding-agent|pi-ai|pi-tui|pi-agent-core)|(?:@sinclair\/)?(typebox))(\/.*)?$/;
 const TYPESCRIPT = /\.[mc]?tsx?$/;
+const NOT_FOUND = new Set(["ERR_MODULE_NOT_FOUND", "ERR_UNSUPPORTED_DIR_IMPORT", "MODULE_NOT_FOUND"]);
 const SUFFIXES = ["", ".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", ".tsx", ".json", "/index.ts", "/index.js", "/index.mjs"];
 const WRITTEN = new Map([[".js", ".ts"], [".mjs", ".mts"], [".cjs", ".cts"], [".jsx", ".tsx"]]);
 
@@ -37,28 +39,49 @@ export function compileCache() {
 function resolve(specifier, context, next) {
   const ours = PACKAGE.exec(specifier);
   if (ours) {
+    if (ours[2] && ours[3]) {
+      const validator = validatorOf(specifier, context, next);
+      if (validator !== undefined) return validator;
+    }
     const name = OURS.get(ours[1] ?? ours[2]);
     const names = wantedNames(context.parentURL, specifier);
     return { url: `pinnace:${name}?specifier=${specifier}&names=${names}`, format: "module", shortCircuit: true };
   }
-  const file = fileOf(specifier, context.parentURL);
-  if (file !== undefined) return next(pathToFileURL(file).href, context);
   try {
     return next(specifier, context);
   } catch (error) {
-    // A path into a package without its suffix, which only `require` completes.
-    if (!/^(?:ERR_MODULE_NOT_FOUND|ERR_UNSUPPORTED_DIR_IMPORT)$/.test(error.code) || /^(?:node|data|file):/.test(specifier)) throw error;
-    try {
-      return next(pathToFileURL(createRequire(context.parentURL).resolve(specifier)).href, context);
-    } catch {
-      throw error;
-    }
+    if (!NOT_FOUND.has(error.code) || !context.parentURL?.startsWith("file:")) throw error;
+    const file = fileOf(specifier, context.parentURL) ?? required(specifier, context.parentURL);
+    if (file === undefined) throw error;
+    return next(context.conditions?.includes("require") ? file : pathToFileURL(file).href, context);
   }
 }
 
-/** The file that a relative or absolute path means; undefined: node's own rules apply. */
+/** What validates values is not ours: it comes from the extension's own packages, else from an installation of pi. */
+function validatorOf(specifier, context, next) {
+  const places = [context.parentURL, piFolder === null ? undefined : pathToFileURL(path.join(piFolder, "package.json")).href];
+  for (const parentURL of places) {
+    try {
+      if (parentURL !== undefined) return next(specifier, { ...context, parentURL });
+    } catch {
+      // The next place.
+    }
+  }
+  return undefined;
+}
+
+/** A path into a package without its suffix, which only `require` completes. */
+function required(specifier, parent) {
+  try {
+    return createRequire(parent).resolve(specifier);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The file that a relative or absolute path means to the loader of pi; undefined: there is none. */
 function fileOf(specifier, parent) {
-  if (!/^(?:\.{1,2}(?:\/|$)|\/|file:)/.test(specifier) || !parent?.startsWith("file:")) return undefined;
+  if (!/^(?:\.{1,2}(?:\/|$)|\/|file:)/.test(specifier)) return undefined;
   const url = new URL(specifier.startsWith("/") ? pathToFileURL(specifier).href : specifier, parent);
   if (url.search || url.hash) return undefined;
   const wanted = fileURLToPath(url);
