@@ -104,7 +104,8 @@ def test_two_extensions_with_one_tool_are_no_start(extended: Start, written: Mak
 
 
 def test_a_typescript_extension_is_left_out_with_a_notice(agent: AgentStarter) -> None:
-    first = agent()
+    """Without a node."""
+    first = agent(env={"PINNACE_NODE": "/nowhere/node"})
     folder = first.home.agent_dir / "extensions"
     folder.mkdir()
     (folder / "theirs.ts").write_text("export default function () {}\n")

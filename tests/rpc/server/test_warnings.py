@@ -85,7 +85,7 @@ def test_a_reload_removes_the_warnings_that_hold_no_more(agent: AgentStarter) ->
 
 def test_the_state_lists_extensions_that_were_left_out_with_reasons(agent: AgentStarter) -> None:
     """R-WRN-03: broken ones of a process that keeps going, and those of another language."""
-    first = agent()
+    first = agent(env={"PINNACE_NODE": "/nowhere/node"})
     first.check_end()
     folder = first.home.agent_dir / "extensions"
     folder.mkdir()

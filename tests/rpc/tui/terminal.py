@@ -34,6 +34,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
         "PI_CODING_AGENT_DIR": str(home / "agent"),
         "PYTHONPATH": PYTHONPATH,
         "PINNACE_OFFLINE_DELAY_MS": "0",
+        "PINNACE_NODE": "/nowhere/node",
         "GIT_CEILING_DIRECTORIES": str(folder),
         **more,
     }
