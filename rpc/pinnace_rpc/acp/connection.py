@@ -162,9 +162,9 @@ class Connection:
             case "prompt":
                 session = self._session(params)
                 self._check_logged_in()
-                session.prompt(request.id, params)
+                session.work.prompt(request.id, params)
             case "steer":
-                self._session(params).steer(request.id, params)
+                self._session(params).work.steer(request.id, params)
             case "cancel_call":
                 self._begin(request.id, partial(self._session(params).cancel_call, params, "toolCallId"))
             case "cancel_terminal":
@@ -178,7 +178,7 @@ class Connection:
         if method == "session/cancel":
             session = self._sessions.get(str(fields.get("sessionId")))
             if session is not None:
-                session.cancel()
+                session.work.cancel()
         elif method == "$/cancel_request":
             identity = cast("RequestId", fields.get("requestId"))
             scope = self._in_flight.get(identity) if isinstance(identity, str | int) else None
@@ -186,7 +186,7 @@ class Connection:
                 scope.cancel()
             else:
                 for session in self._sessions.values():
-                    session.cancel_request(identity)
+                    session.work.cancel_request(identity)
 
     def _check_stored(self, method: str) -> None:
         """Raise if there is no such method, since sessions are not stored and the version does not need it."""
@@ -246,7 +246,7 @@ class Connection:
             raise _no_model()
         self._is_logged_out = False
         for session in self._sessions.values():
-            session.expect_keys()
+            session.work.expect_keys()
         return {"_meta": {}}
 
     async def _list(self, params: Params) -> Mapping[str, object]:

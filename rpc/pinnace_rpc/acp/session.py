@@ -7,8 +7,6 @@ session. Must not know other sessions, nor how a version of the protocol writes 
 
 import logging
 import os
-import time
-import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, cast
@@ -21,12 +19,11 @@ from pinnace_rpc.acp.core import CoreEnded, EditorAgent, Record
 from pinnace_rpc.acp.dialogs import DIALOGS, OpenDialogs
 from pinnace_rpc.acp.figures import Figures, data_of, read_settings
 from pinnace_rpc.acp.outbox import Outbox
-from pinnace_rpc.acp.translation import tool_calls
-from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError, RequestId
+from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
 from pinnace_rpc.acp.translation.options import EditorOptions, ReportedSettings, mode_change
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.prompts import PromptMessage, first_text, read_prompt
+from pinnace_rpc.acp.translation.prompts import first_text
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay, tail
 from pinnace_rpc.acp.translation.shown import (
     CallReplayed,
@@ -34,23 +31,18 @@ from pinnace_rpc.acp.translation.shown import (
     InfoChanged,
     Json,
     Noticed,
-    Remarked,
     Severity,
     Shown,
     Update,
-    UserMessage,
 )
-from pinnace_rpc.acp.translation.stop_reasons import TurnResult, ending, failure, is_refusal, refusal
-from pinnace_rpc.acp.translation.titles import date_text, session_title
+from pinnace_rpc.acp.translation.stop_reasons import TurnResult
+from pinnace_rpc.acp.translation.titles import session_title
 from pinnace_rpc.acp.translation.translator import Translator
-from pinnace_rpc.acp.translation.version import Client, OpenedSession, Outcome
-from pinnace_rpc.acp.turns import PromptTurn, Turns
+from pinnace_rpc.acp.translation.version import Client, OpenedSession
+from pinnace_rpc.acp.work import Work
 
 _log: Final = logging.getLogger("pinnace.acp")
 
-_COMPACT: Final = "/compact"
-_NOTHING_DONE: Final = frozenset({"nothing_to_compact", "already_compacted"})
-"""Answers to a compaction that say that none was needed."""
 _PROTOCOLS: Final = frozenset({"pi", "1.5"})
 """Those whose records have all that the client is shown."""
 _NO_ENTRY: Final = "-"
@@ -84,7 +76,6 @@ class Session:
         self._translator = Translator()
         self._updates = translation.updates(cwd, self._abilities)
         self._lifecycle = translation.lifecycle(outbox, self._emit)
-        self._turns = Turns()
         self._dialogs = OpenDialogs(self.id, cwd, outbox, core.post, self._emit, self._note_waiting, client)
         self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[Callable[[], None]] | None = []
@@ -92,20 +83,22 @@ class Session:
         self._figures = Figures(core, settings, self._show, has_switches=self._abilities.switches)
         self._servers = McpServers(settings.state)
         self._has_title = bool(settings.state.get("sessionName") or settings.state.get("messageCount"))
-        self._is_at_work = settings.state.get("isStreaming") is True
-        """A run is active, begun by a prompt or by the agent itself."""
-        self._is_joining = self._is_at_work
+        is_at_work = settings.state.get("isStreaming") is True
+        self._work = Work(
+            core,
+            outbox,
+            self._translator,
+            self._figures,
+            self._lifecycle,
+            self._show,
+            self._withdraw,
+            is_at_work=is_at_work,
+        )
+        self._is_joining = is_at_work
         """It has begun before this: what it has done so far is in entries, and its records are not shown until then."""
-        self._has_new_keys = False
         self._is_closing = False
-        self._steering: set[RequestId] = set()
-        """The requests to steer that the agent has not answered."""
-        self._finishing: Callable[[], None] | None = None
-        """Ends the turn that is over but for the answers of aborts."""
         self._kept_options: Sequence[str] = ()
         """Options of the client that the agent, which has run before, could not take over."""
-        self._notices: list[Noticed] = []
-        """For a client without notices: shown with the next turn."""
         self._warned: set[str] = set()
         """The warnings of the state at the opening, which a record may repeat."""
         self.over = trio.Event()
@@ -222,7 +215,7 @@ class Session:
     def _join(self, data: Json, *, shows: bool) -> None:
         leaf = data.get("leafId")
         branch = active_branch(cast("Sequence[Json]", data["entries"]), leaf if isinstance(leaf, str) else None)
-        answer = last_answer(branch) if self._is_at_work else None
+        answer = last_answer(branch) if self._work.is_active else None
         self._translator.join(frozenset(str(entry["id"]) for entry in tail(branch)), answer)
         self._is_joining = False
         unfinished = self._translator.unfinished
@@ -261,69 +254,16 @@ class Session:
 
     def _release(self) -> None:
         held, self._held = self._held, None
-        self._lifecycle.work(is_at_work=self._is_at_work, outcome=None)
+        self._work.announce()
         for each in held or ():
             each()
 
     # Requests.
 
-    def prompt(self, request: RequestId, params: Params) -> None:
-        """Take a prompt; its response comes when its turn is over.
-
-        Raises:
-            RequestError: It can't be taken.
-        """
-        self._turns.add(request, read_prompt(params))
-        self._advance()
-
-    def cancel(self) -> None:
-        """Cancel all prompts that have come, and work that no prompt has begun."""
-        for turn in self._turns.cancel():
-            self._lifecycle.withdraw(turn)
-        self._abort()
-
-    def cancel_request(self, request: RequestId) -> None:
-        """Cancel one prompt whose request has no response."""
-        is_sent = self._turns.is_sent(request)
-        if (turn := self._turns.cancel_request(request)) is not None:
-            self._lifecycle.withdraw(turn)
-        elif is_sent and self._turns.needs_abort:
-            self._abort()
-
-    def steer(self, request: RequestId, params: Params) -> None:
-        """Take a message for the active run.
-
-        Raises:
-            RequestError: It can't be taken.
-        """
-        message = read_prompt(params)
-        said = _inner(params, "_meta")
-        is_idle = not self._is_at_work and self._turns.active is None
-        if is_idle:
-            idle = _inner(said, "steering").optional_text("idleBehavior")
-            if idle == "promptRequired":
-                self._outbox.respond(request, {"outcome": "promptRequired", "reason": "noRunningTurn"})
-                return
-            if idle is not None:
-                raise _inner(said, "steering").invalid("idleBehavior", 'must be "promptRequired" or absent')
-
-        def take(answer: Record) -> None:
-            self._steering.discard(request)
-            if answer.get("success") is not True:
-                self._outbox.refuse(request, refusal(answer))
-            else:
-                self._outbox.respond(request, {"outcome": "startedNewTurn" if is_idle else "injected"})
-
-        self._steering.add(request)
-        if is_idle:
-            self.core.send("prompt", {**self._named(message, str(uuid.uuid4())), "streamingBehavior": "steer"}, take)
-        else:
-            is_follow_up = _inner(said, "pinnace").optional_text("deliverAs") == "followUp"
-            self.core.send("follow_up" if is_follow_up else "steer", self._named(message, str(uuid.uuid4())), take)
-
-    def expect_keys(self) -> None:
-        """Have the agent read its keys again before the next prompt: there are others."""
-        self._has_new_keys = True
+    @property
+    def work(self) -> Work:
+        """Its prompts."""
+        return self._work
 
     async def cancel_call(self, params: Params, name: str) -> dict[str, object]:
         """Cancel a call, or the command of a terminal, which has the id of its call.
@@ -350,15 +290,15 @@ class Session:
     def leave(self) -> None:
         """The client is gone: cancel everything, or leave an agent that outlives it at its work."""
         if not self.core.outlives:
-            self.cancel()
+            self._work.cancel()
             return
         text = "the client has left; the agent continues, and session/load shows its work"
-        self._answer_all(RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"}))
+        self._work.answer_all(RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"}))
 
     async def close(self) -> None:
         """Cancel everything, and end the agent."""
         self._is_closing = True
-        self.cancel()
+        self._work.cancel()
         self.core.close()
         await self.over.wait()
 
@@ -393,125 +333,6 @@ class Session:
         else:
             self.notify("error" if record["type"] == "extension_error" else "warning", text)
 
-    # Turns.
-
-    def _advance(self) -> None:
-        turn = self._turns.begin()
-        if turn is None:
-            return
-        self._lifecycle.begin(turn)
-        notices, self._notices = self._notices, []
-        for each in notices:
-            self._show(each)
-        if self._has_new_keys:
-            self._has_new_keys = False
-            self.core.send("reload", {}, _log_refused_reload)
-            self._figures.refresh_models()
-        self._translator.answer = None
-        text = turn.message.text
-        if text == _COMPACT or text.startswith(f"{_COMPACT} "):
-            instructions = text.removeprefix(_COMPACT).strip()
-            fields: dict[str, object] = {"customInstructions": instructions} if instructions else {}
-            self._accept_command(turn)
-            self.core.send("compact", fields, lambda answer: self._compacted(turn, answer))
-            return
-        if self._figures.is_handled(text):
-            self._accept_command(turn)
-        fields = {**self._named(turn.message, turn.message_id), "streamingBehavior": "followUp"}
-        self.core.send("prompt", fields, lambda answer: self._prompted(turn, answer))
-
-    def _named(self, message: PromptMessage, message_id: str) -> dict[str, object]:
-        """Return the fields of a message with an id, by which it is known when it comes back."""
-        self._translator.expect(message_id)
-        return {**message.fields(), "messageId": message_id}
-
-    def _accept_command(self, turn: PromptTurn) -> None:
-        """Take a prompt that no entry will have: the client is shown what it has sent."""
-        turn.accepted_as = turn.message_id
-        self._show(UserMessage(turn.message_id, turn.message.blocks, is_own=True))
-        self._lifecycle.accept(turn)
-
-    def _compacted(self, turn: PromptTurn, answer: Record) -> None:
-        if answer.get("success") is True:
-            self._settle(turn, TurnResult("end_turn", {}))
-        elif answer.get("errorCode") in _NOTHING_DONE:
-            self._show(Remarked(str(answer.get("error"))))
-            self._settle(turn, TurnResult("end_turn", {}))
-        elif answer.get("errorCode") == "compaction_cancelled":
-            self._settle(turn, TurnResult("cancelled", {"abortedBy": "agent"}))
-        else:
-            self._settle(turn, refusal(answer))
-
-    def _prompted(self, turn: PromptTurn, answer: Record) -> None:
-        if answer.get("success") is not True:
-            self._settle(turn, refusal(answer))
-            return
-        data = as_object(answer.get("data")) or {}
-        if data.get("disposition") == "handled":
-            turn.state = "commanding"
-            self._translator.forget(turn.message_id)
-            if turn.accepted_as is None:
-                self._accept_command(turn)
-            self._figures.ask("get_state", lambda state: self._commanded(turn, state))
-        else:
-            turn.state = "running"
-
-    def _commanded(self, turn: PromptTurn, state: Json) -> None:
-        if state.get("isStreaming") is True:
-            turn.state = "running"
-            if turn.is_cancelled:
-                self._abort()
-        else:
-            self._settle(turn, TurnResult("end_turn", {}))
-
-    def _settle(self, turn: PromptTurn, outcome: Outcome) -> None:
-        """Read the last figures, which belong to the turn, and end it."""
-        turn.state = "settling"
-        self._show(InfoChanged(updated_at=date_text(time.time())))
-        self._figures.refresh(lambda: self._finish(turn, outcome))
-
-    def _finish(self, turn: PromptTurn, outcome: Outcome) -> None:
-        if self._turns.active is not turn:
-            return  # over without its end
-        if turn.aborts:
-            # What an abort returns is saved before it is answered, which takes longer than the figures.
-            self._finishing = partial(self._finish, turn, outcome)
-            return
-        for shown in self._translator.close():
-            self._show(shown)
-        self._turns.end()
-        outcome = TurnResult("cancelled", {}) if turn.is_cancelled else outcome
-        # A steered message may have begun work behind the run of the turn.
-        self._lifecycle.end(turn, outcome, continues=self._is_at_work)
-        self._advance()
-
-    def _abort(self) -> None:
-        if self._turns.needs_abort or self._is_at_work:
-            self._dialogs.withdraw_all()
-            self._files.withdraw_all()
-            turn = self._turns.active
-            if turn is not None:
-                turn.aborts += 1
-            self.core.send("abort", {"queue": "clear"}, lambda answer: self._take_returned(turn, answer))
-
-    def _take_returned(self, turn: PromptTurn | None, answer: Record) -> None:
-        """Take the steered messages that an abort has kept from the model: the user gets them back."""
-        cleared = as_object((as_object(answer.get("data")) or {}).get("cleared")) or {}
-        texts = [str(text) for name in ("steering", "followUp") for text in as_array(cleared.get(name))]
-        if texts:
-            self.notify("warning", "\n".join(["Not delivered:", *texts]))
-        if turn is not None:
-            turn.returned += texts
-            turn.aborts -= 1
-            if turn.aborts:
-                return
-            if (finish := self._finishing) is not None:
-                self._finishing = None
-                finish()
-            elif self._turns.active is turn and turn.state == "running" and not self._is_at_work:
-                # Queued behind work that no prompt had begun, and returned with it: no run of it will settle.
-                self._settle(turn, TurnResult("cancelled", {}))
-
     # Records.
 
     def take(self, record: Record) -> None:
@@ -523,13 +344,13 @@ class Session:
             self._take_call(record)
         match record["type"]:
             case "agent_start":
-                self._begin_work()
+                self._work.begin()
             case "message_start":
                 self._note_message(record)
             case "session_info_changed":
                 self._has_title = True
             case "agent_settled":
-                self._settled(record)
+                self._work.settle(record)
             case "turn_end":
                 self._figures.show_usage(lambda: None)
             case "extension_ui_request":
@@ -543,7 +364,7 @@ class Session:
                 self._dialogs.resolve(str(record.get("id")))
             case "warning" | "extension_error":
                 self._warn_of(record)
-            case "thinking_level_changed" if not (self._is_at_work or self._figures.is_changing):
+            case "thinking_level_changed" if not (self._work.is_active or self._figures.is_changing):
                 self._figures.refresh(lambda: None)
             case _:
                 pass
@@ -554,11 +375,6 @@ class Session:
             self._files.end_call(str(record["toolCallId"]))
         self._note_waiting()
 
-    def _begin_work(self) -> None:
-        if self._turns.active is None:
-            self._translator.answer = None
-        self._set_at_work(is_at_work=True)
-
     def ended(self, text: str) -> None:
         """Take the end of the agent's process: answer every prompt and every request to steer."""
         error = RequestError(INTERNAL_ERROR, text, {"errorCode": "agent_ended"})
@@ -566,81 +382,25 @@ class Session:
             self._show(shown)
         self._dialogs.withdraw_all()
         self._files.close()
-        self._is_at_work = False
-        self._answer_all(error)
-        self._lifecycle.stop(TurnResult("cancelled", {}) if self._is_closing else error)
-        for request in self._steering:
-            self._outbox.refuse(request, error)
-        self._steering.clear()
+        self._work.end(TurnResult("cancelled", {}) if self._is_closing else error, error)
         self.over.set()
-
-    def _answer_all(self, error: RequestError) -> None:
-        """Answer every prompt without its end."""
-        turn = self._turns.active
-        if turn is not None:
-            outcome = TurnResult("cancelled", {}) if turn.is_cancelled else error
-            self._lifecycle.end(turn, outcome, continues=self._is_at_work)
-        for waiting in self._turns.cancel():
-            self._outbox.refuse(waiting.request, error)
-        self._turns.end()
-
-    def _settled(self, record: Record) -> None:
-        turn = self._turns.active
-        if turn is None or turn.state != "running":
-            self._set_at_work(is_at_work=False, outcome=ending(record, self._translator.answer))
-            self._figures.refresh(lambda: None)
-            return
-        self._is_at_work = False
-        answer = self._translator.answer
-        if answer is not None and is_refusal(answer) and turn.entry is not None and not turn.is_cancelled:
-            self._take_back(turn, turn.entry, answer)
-        else:
-            self._settle(turn, ending(record, answer))
-
-    def _take_back(self, turn: PromptTurn, entry: str, answer: Json) -> None:
-        """Continue before a prompt that the model has refused: it is no part of the next request."""
-
-        def take(moved: Record) -> None:
-            if moved.get("success") is True:
-                self._settle(turn, TurnResult("refusal", {}))
-            else:
-                self._settle(turn, failure(answer))
-
-        self.core.send("navigate_tree", {"entryId": entry}, take)
 
     def _show_servers(self) -> None:
         if self._held is None:  # else the response that opens the session has them
             self._show(DetailsChanged({"mcpServers": self._servers.described()}))
 
-    def _set_at_work(self, *, is_at_work: bool, outcome: Outcome | None = None) -> None:
-        self._is_at_work = is_at_work
-        if self._turns.active is None and self._held is None:
-            self._lifecycle.work(is_at_work=is_at_work, outcome=outcome)
-
     def _note_waiting(self) -> None:
-        """Report whether the work as a whole waits for the user: it has an open question, and no other call goes on.
+        self._work.note_questions(self._dialogs.calls, len(self._dialogs))
 
-        A question that names no call is of the work if it is asked while a prompt or a command is checked, or while a
-        tool of an extension runs.
-        """
-        asking = self._dialogs.calls
-        others = [call for call in self._translator.progressing if call.agent_id not in asking]
-        turn = self._turns.active
-        is_asked = len(self._dialogs) > len(asking) and (
-            any(not tool_calls.is_builtin(call.tool) for call in others)
-            or (turn is not None and turn.state in ("sent", "commanding"))
-        )
-        goes_on = any(tool_calls.is_builtin(call.tool) for call in others)
-        self._lifecycle.wait_for_user(is_waiting=bool(asking or is_asked) and not goes_on)
+    def _withdraw(self) -> None:
+        self._dialogs.withdraw_all()
+        self._files.withdraw_all()
 
     def _note_message(self, record: Record) -> None:
-        turn = self._turns.active
         message = cast("Json", record["message"])
         if message.get("role") != "user":
             return
-        if turn is not None and turn.accepted_as is None and record.get("messageId") == turn.message_id:
-            turn.entry = turn.accepted_as = str(record.get("entryId", "")) or turn.message_id
-            self._lifecycle.accept(turn)
+        self._work.accept(record)
         if not self._has_title and (title := session_title(None, first_text(message.get("content")))):
             self._has_title = True
             self._show(InfoChanged(title=title))
@@ -675,8 +435,8 @@ class Session:
         self._later(lambda: self._outbox.update(self.id, update))
 
     def _show(self, shown: Shown) -> None:
-        if isinstance(shown, Noticed) and not self._abilities.notices and self._turns.active is None:
-            self._notices.append(shown)
+        if isinstance(shown, Noticed) and not self._abilities.notices and not self._work.has_turn:
+            self._work.show_with_turn(shown)
             return
         for update in self._updates.of(shown):
             self._emit(update)
@@ -728,15 +488,6 @@ def _warning_text(warning: Json) -> str:
 def _log_refused_offer(answer: Record) -> None:
     if answer.get("success") is not True:
         _log.warning("the agent takes no files of the client: %s", answer.get("error"))
-
-
-def _log_refused_reload(answer: Record) -> None:
-    if answer.get("success") is not True:
-        _log.warning("the agent has not read its keys again: %s", answer.get("error"))
-
-
-def _inner(params: Params, name: str) -> Params:
-    return Params(as_object(params.fields.get(name)) or {}, f"{params.path}.{name}")
 
 
 def _shown(record: Record) -> Json:
