@@ -213,7 +213,7 @@ MAY_START = {
     "rpc/pinnace_rpc/options/closing.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
-    "rpc/pinnace_rpc/client/connection/process.py": {"trio.lowlevel.open_process"},
+    "rpc/pinnace_rpc/client/connection/process.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/cli/commands/demo.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/host/agents/children.py": {"trio.lowlevel.open_process"},
     "rpc/pinnace_rpc/host/agents/zygote_program.py": {"os.fork"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pinnace_rpc.client import (
         AgentExited,
+        AsyncioClient,
         BlockingClient,
         Client,
         ClientClosed,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         RunFailed,
         TextStream,
     )
-    from pinnace_rpc.client.aio import AsyncioClient
     from pinnace_spec.records.parsing import parse_command
     from pinnace_spec.statechart.transitions import CHART, Transition
     from pinnace_spec.wire.framing import LineDecoder
@@ -58,7 +58,7 @@ __all__ = [
 
 _HOMES = {
     "AgentExited": "pinnace_rpc.client",
-    "AsyncioClient": "pinnace_rpc.client.aio",
+    "AsyncioClient": "pinnace_rpc.client",
     "BlockingClient": "pinnace_rpc.client",
     "Client": "pinnace_rpc.client",
     "ClientClosed": "pinnace_rpc.client",

@@ -1,6 +1,6 @@
-"""A client for any agent that speaks the protocol, in another process: async on trio, or blocking.
+"""A client for any agent that speaks the protocol, in another process: async on trio or asyncio, or blocking.
 
-Imports the specification and trio, never the agent: it works where only another agent of the family is installed.
+Imports the specification and anyio, never the agent: it works where only another agent of the family is installed.
 """
 
 from pinnace_rpc.client.blocking import BlockingClient, BlockingEvents, BlockingTextStream
@@ -20,8 +20,12 @@ from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import TextStream
 from pinnace_rpc.client.subscriptions import Events
 
+AsyncioClient = Client
+"""The same client, under the name that it has had for asyncio."""
+
 __all__ = [
     "AgentExited",
+    "AsyncioClient",
     "BlockingClient",
     "BlockingEvents",
     "BlockingTextStream",

@@ -1,4 +1,4 @@
-"""`BlockingClient`: the client for programs without trio. The same methods, which block.
+"""`BlockingClient`: the client for programs that are not async. The same methods, which block.
 
 An async `Client` in its own thread (`portal`) does the work.
 """
@@ -6,24 +6,25 @@ An async `Client` in its own thread (`portal`) does the work.
 import inspect
 import os
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
-import trio
+from anyio import to_thread
 
 from pinnace_rpc.client.blocking_commands import BlockingCommands
 from pinnace_rpc.client.client import EXIT_TIMEOUT_S, Client
 from pinnace_rpc.client.connection.attachment import Attachment, AttachOptions
-from pinnace_rpc.client.connection.feed import Feed, next_piece
 from pinnace_rpc.client.connection.portal import Portal
 from pinnace_rpc.client.dialogs import Answer, Callback, Dialogs, Request
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
 from pinnace_rpc.client.records.events import Event
 from pinnace_rpc.client.records.progress import Run
 from pinnace_rpc.client.runs import TextStream
+from pinnace_rpc.client.subscriptions import Events
 from pinnace_spec.records.messages import ImageContent
 
 
@@ -183,7 +184,7 @@ class BlockingTextStream:
         """Wait for the next piece; raises as `TextStream`."""
         if not self._finalizer.alive:
             raise StopIteration
-        piece = self._portal.call(partial(next_piece, self._stream))
+        piece = self._portal.call(partial(_next_piece, self._stream))
         if piece is None:
             self._finalizer.detach()
             raise StopIteration
@@ -206,7 +207,7 @@ class BlockingEvents:
     def __init__(self, portal: Portal[Client]) -> None:
         """Begin to collect."""
         self._portal = portal
-        self._feed = Feed(portal)
+        self._feed = _Feed(portal)
         # Dropped in this thread, closed in the other one.
         weakref.finalize(self, portal.post, self._feed.close).atexit = False
 
@@ -238,6 +239,45 @@ class BlockingEvents:
         self._feed.taken.clear()
 
 
+async def _next_piece(stream: TextStream) -> str | None:
+    return await anext(stream, None)
+
+
+class _Feed:
+    """The events from now on, between the client's thread and that of a reader."""
+
+    def __init__(self, portal: Portal[Client]) -> None:
+        """Begin to collect. Never waits: later calls of this thread are executed after it."""
+        self.taken: deque[Event] = deque()
+        """The fetched events. The reader's thread takes them from the left."""
+        self._client = portal.context
+        self._events: Events | None = None
+        if not portal.post(self._subscribe):
+            raise ClientClosed
+
+    async def fetch(self) -> None:
+        """In the client's thread: wait for events and move all of them to `taken`; raises as `Events`.
+
+        All that are there, since going to another thread for each takes longer than reading it. A reader that is
+        interrupted while it waits loses none: they are in `taken`.
+        """
+        if self._events is not None:
+            self.taken.extend(await self._events.take())
+
+    def take_rest(self) -> None:
+        """After the client was closed, in any thread: move the remaining events to `taken`. Raises as `Events`."""
+        if self._events is not None:
+            self.taken.extend(self._events.rest())
+
+    def close(self) -> None:
+        """In the client's thread: stop collecting."""
+        if self._events is not None:
+            self._events.close()
+
+    def _subscribe(self) -> None:
+        self._events = self._client.events()
+
+
 def _in_threads(dialogs: Dialogs) -> Dialogs:
     """Make blocking callbacks run in threads; one that exceeds its time is abandoned there."""
     return Dialogs(
@@ -253,7 +293,7 @@ def _in_thread(callback: Callback[Request, Answer] | None) -> Callback[Request, 
         return None
 
     async def ask(request: Request) -> Answer:
-        answer = await trio.to_thread.run_sync(callback, request, abandon_on_cancel=True)
+        answer = await to_thread.run_sync(callback, request, abandon_on_cancel=True)
         if inspect.isawaitable(answer):
             raise TypeError("callbacks of a BlockingClient are plain functions, not async ones")
         return answer

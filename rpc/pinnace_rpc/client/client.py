@@ -1,20 +1,21 @@
 """`Client`: an agent process that lives as long as an `async with`, with a method for every command.
 
-The public class; the work is done in `lifetime` (process and tasks), `link` (records), `runs` and the commands. Works
-with any agent that implements the protocol on stdin and stdout.
+The public class, for trio and asyncio; the work is done in `lifetime` (process and tasks), `link` (records), `runs` and
+the commands. Works with any agent that implements the protocol on stdin and stdout.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
-import trio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from pinnace_rpc.client.commands import Commands
 from pinnace_rpc.client.connection.attachment import AttachedLifetime, Attachment, AttachOptions
 from pinnace_rpc.client.connection.lifetime import Lifetime
+from pinnace_rpc.client.connection.tasks import protected
 from pinnace_rpc.client.dialogs import Dialogs
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
 from pinnace_rpc.client.records.progress import Run
@@ -29,7 +30,7 @@ EXIT_TIMEOUT_S = 3.0
 class Client(Commands):
     """Starts an agent on entry, ends it on exit; no process or task outlives the `async with`, also after an error.
 
-    What is raised inside comes out as it is. Methods may be called from any task of the same trio run.
+    What is raised inside comes out as it is. Methods may be called from any task of the same loop.
     """
 
     def __init__(
@@ -109,18 +110,20 @@ class Client(Commands):
             attachment=Attachment(name, **options),
         )
 
-    @trio.lowlevel.enable_ki_protection
-    async def __aenter__(self) -> Self:
+    def __aenter__(self) -> Coroutine[object, object, Self]:
         """Start the agent.
 
         Raises:
             OSError: It could not be started.
         """
-        if not trio.lowlevel.in_trio_task():
-            raise RuntimeError(
-                "Client runs under trio (trio.run): under asyncio use AsyncioClient, in a program that is not async "
-                "use BlockingClient"
-            )
+        return protected(self._enter)()
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Coroutine[object, object, None]:
+        return protected(self._open.leave)()
+
+    async def _enter(self) -> Self:
         if self._lifetime is not None:
             raise RuntimeError("a client starts one agent, once: make another client")
         attachment = self._attachment
@@ -131,14 +134,9 @@ class Client(Commands):
             dialogs=self._dialogs,
             on_malformed=self._on_malformed,
             on_stderr=self._on_stderr,
+            exit_timeout_s=self._exit_timeout_s,
         )
         return self
-
-    @trio.lowlevel.enable_ki_protection
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._open.leave(self._exit_timeout_s)
 
     @property
     def pid(self) -> int:
@@ -178,7 +176,7 @@ class Client(Commands):
             ProtocolError: It wrote a line that is not a record.
         """
         link = self._open.link
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await checkpoint_if_cancelled()
         return await link.answer(link.ask(command, fields))
 
     async def run(self, message: str, *, images: Sequence[ImageContent] | None = None, check: bool = True) -> Run:
@@ -197,7 +195,7 @@ class Client(Commands):
             AgentExited: The agent has exited.
         """
         link = self._open.link
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await checkpoint_if_cancelled()
         followed = FollowedRun(self, link, message, images)
         while await followed.take():
             pass
@@ -209,6 +207,8 @@ class Client(Commands):
 
     def events(self) -> Events:
         """Collect every event from now on; an async iterator. Any number of them, independent of each other."""
+        if self._open.is_left:
+            raise ClientClosed
         return self._open.link.hub.subscribe()
 
     @property

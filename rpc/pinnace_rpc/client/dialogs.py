@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar, cast
 
-import trio
+from anyio import move_on_after
 
 from pinnace_rpc.client.records.events import Record
 from pinnace_rpc.client.records.ui_requests import Confirm, Editor, Input, Select
@@ -70,8 +70,7 @@ async def answer_of(callback: Callback[Record, object], record: Record) -> dict[
         BaseException: What the callback raised, unless it is an `Exception`, which is logged and means no.
     """
     timeout = record.get("timeout")
-    limit_s = timeout / 1000 if isinstance(timeout, int) else float("inf")
-    with trio.move_on_after(limit_s):
+    with move_on_after(timeout / 1000 if isinstance(timeout, int) else None):
         try:
             value = callback(record)
             if inspect.isawaitable(value):

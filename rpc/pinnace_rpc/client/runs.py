@@ -6,11 +6,11 @@ does not answer blocks no caller. When a run is over is decided in `progress`.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
-import trio
+from anyio import move_on_after
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from pinnace_rpc.client.connection.link import Link, answered_data
 from pinnace_rpc.client.failures import ClientClosed, ClientFailure, RunFailed
@@ -71,8 +71,14 @@ class FollowedRun:
         # Refused during other work, which must not be aborted.
         was_refused = answer is not None and answer.get("success") is not True
         if self._asked.is_begun and not (self._progress.is_over or was_refused):
-            with trio.move_on_after(ABORT_S, shield=True), suppress(ClientFailure):
-                await self._commands.abort()
+            try:
+                await self._link.insist("abort", ABORT_S)
+            finally:
+                self._end()
+        else:
+            self._end()
+
+    def _end(self) -> None:
         self._progress.end()
         self._close()
 
@@ -87,7 +93,7 @@ class FollowedRun:
         return records
 
     async def _records_or_idle(self) -> Sequence[Record]:
-        with trio.move_on_after(self._poll_s):
+        with move_on_after(self._poll_s):
             return await self._records()
         self._poll_s = min(2 * self._poll_s, LAST_POLL_S)
         state = await self._commands.get_state()
@@ -155,7 +161,7 @@ class TextStream:
             ClientFailure: As `Client.run`.
         """
         if self._run is None:
-            await trio.lowlevel.checkpoint_if_cancelled()
+            await checkpoint_if_cancelled()
             self._run = self._start()
         while not self._pieces:
             records = await self._run.take()

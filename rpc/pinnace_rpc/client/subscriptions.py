@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self, cast
 
-import trio
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from pinnace_rpc.client.connection.tasks import Bell
 from pinnace_rpc.client.failures import ClientFailure, FellBehind
 from pinnace_rpc.client.records.events import Event, Record
 
@@ -22,6 +23,8 @@ from pinnace_rpc.client.records.events import Event, Record
 PAUSE_BYTES: Final = 1024 * 1024
 # The longest single record; one of that size must not make a reader fall behind.
 KEPT_BYTES: Final = 64 * 1024 * 1024
+# A turn of the loop for each event would take asyncio longer than to read it.
+_EVENTS_A_TURN: Final = 16
 
 Loss = Callable[[], ClientFailure]
 """Creates the exception that ends the events; a new one for each reader."""
@@ -37,7 +40,7 @@ class Mailbox:
         self.kept_bytes = 0
         self.loss: Loss | None = None
         self.is_over = False
-        self.arrivals = trio.lowlevel.ParkingLot()
+        self.arrivals = Bell()
 
     def put(self, record: Record, size_bytes: int) -> None:
         """Keep a record, unless too much is kept: that is the end of this mailbox."""
@@ -47,7 +50,7 @@ class Mailbox:
         elif not self.is_over:
             self.kept.append((record, size_bytes))
             self.kept_bytes += size_bytes
-            self.arrivals.unpark_all()
+            self.arrivals.ring()
 
     def pop(self) -> Record:
         """Take the oldest record."""
@@ -59,7 +62,7 @@ class Mailbox:
         """Accept no more events; those that are kept can still be taken."""
         if not self.is_over:
             self.is_over, self.loss = True, loss
-            self.arrivals.unpark_all()
+            self.arrivals.ring()
 
 
 class Events:
@@ -73,6 +76,7 @@ class Events:
         """Read from a mailbox; `Hub.subscribe` makes both."""
         self._hub = hub
         self._mailbox = mailbox
+        self._waits = 0
 
     def __enter__(self) -> Self:
         return self
@@ -115,7 +119,8 @@ class Events:
         self._hub.forget(self._mailbox)
 
     async def _has_arrived(self) -> bool:
-        await trio.lowlevel.checkpoint()
+        self._waits += 1
+        await (checkpoint_if_cancelled if self._waits % _EVENTS_A_TURN else checkpoint)()
         mailbox = self._mailbox
         while not mailbox.kept:
             if mailbox.is_over:
@@ -123,7 +128,7 @@ class Events:
                     raise mailbox.loss()
                 return False
             with self._hub.waiting():
-                await mailbox.arrivals.park()
+                await mailbox.arrivals.wait()
         return True
 
     def _pop(self) -> Event:
@@ -140,7 +145,7 @@ class Hub:
         self._mailboxes: weakref.WeakSet[Mailbox] = weakref.WeakSet()
         self._held: Mailbox | None = None
         self._waiting = 0
-        self._moves = trio.lowlevel.ParkingLot()
+        self._moves = Bell()
         self._loss: Loss | None = None
         self._is_over = False
         self._may_pause = True
@@ -177,7 +182,7 @@ class Hub:
     async def room(self) -> None:
         """Wait while a reader is behind and no call waits for the agent."""
         while self._may_pause and self._waiting == 0 and any(map(_is_behind, self._mailboxes)):
-            await self._moves.park()
+            await self._moves.wait()
 
     def stop_pausing(self) -> None:
         """Never pause again: the agent has ended or is being ended, and its pipe holds little."""
@@ -196,7 +201,7 @@ class Hub:
 
     def has_moved(self) -> None:
         """Check whether reading may continue."""
-        self._moves.unpark_all()
+        self._moves.ring()
 
     def forget(self, mailbox: Mailbox) -> None:
         """Stop delivering to a reader."""

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from tests.rpc.attach.conftest import TIMEOUT_S, Connection, Host
 
-from pinnace_rpc.client import AgentExited, BlockingClient, CommandFailed, Dialogs, RunFailed
-from pinnace_rpc.client.aio import AsyncioClient
+from pinnace_rpc.client import AgentExited, AsyncioClient, BlockingClient, CommandFailed, Dialogs, RunFailed
 from pinnace_rpc.host.protocol import Detach, EndAgent
 
 

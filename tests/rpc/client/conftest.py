@@ -1,10 +1,9 @@
 """Clients for tests: of our agent, of one that misbehaves, and a look at what they leave behind.
 
 Async tests of the client as a whole are written with anyio, which httpx brings, and run twice
-(`on_trio_and_asyncio`): with `Client` under trio, and with `AsyncioClient` under asyncio.
+(`on_trio_and_asyncio`).
 """
 
-import asyncio
 import inspect
 import os
 import sys
@@ -24,7 +23,6 @@ from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end
 from pinnace_fuzz.script import Scripted
 from pinnace_rpc.client import BlockingClient, Client
-from pinnace_rpc.client.aio import AsyncioClient
 
 OURS = (sys.executable, "-P", "-m", "pinnace_rpc")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
@@ -35,7 +33,7 @@ LEFT_BEHIND_TIMEOUT_S = 60.0
 
 
 def on_trio_and_asyncio(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run an async test under either; clients that it makes are of the kind that runs there."""
+    """Run an async test under either."""
 
     def run(backend: str, **fixtures: Any) -> None:
         anyio.run(partial(test, **fixtures), backend=backend)
@@ -49,15 +47,6 @@ def on_trio_and_asyncio(test: Callable[..., Awaitable[None]]) -> Callable[..., N
     return parametrized
 
 
-def async_kind() -> type[Client | AsyncioClient]:
-    """The client for what runs in this thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return Client
-    return AsyncioClient
-
-
 class Prepared(NamedTuple):
     """How a client is made: what all kinds of clients take."""
 
@@ -65,8 +54,8 @@ class Prepared(NamedTuple):
     options: dict[str, Any]
     llm: FakeLlm
 
-    def client(self, **more: Any) -> Client | AsyncioClient:
-        return async_kind()(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
+    def client(self, **more: Any) -> Client:
+        return Client(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
 
     def blocking(self, **more: Any) -> BlockingClient:
         return BlockingClient(self.command, **{"exit_timeout_s": EXIT_TIMEOUT_S, **self.options, **more})
@@ -102,9 +91,9 @@ def prepare(run_id: str, llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path:
 def stand_in(run_id: str) -> Callable[..., Any]:
     """Makes clients of an agent that misbehaves."""
 
-    def make(*flags: str, **options: Any) -> Client | AsyncioClient:
+    def make(*flags: str, **options: Any) -> Client:
         options.setdefault("exit_timeout_s", EXIT_TIMEOUT_S)
-        return async_kind()([*STAND_IN, *flags], env={**os.environ, RUN_VARIABLE: run_id}, **options)
+        return Client([*STAND_IN, *flags], env={**os.environ, RUN_VARIABLE: run_id}, **options)
 
     return make
 

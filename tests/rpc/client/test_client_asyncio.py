@@ -1,4 +1,4 @@
-"""What only asyncio has: its ways to cancel, its loops, and programs that take the wrong client.
+"""What only asyncio has: its ways to cancel, its loops, and tasks that come and go.
 
 Everything else is tested for either kind, by `on_trio_and_asyncio`.
 """
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import trio
 
-from pinnace_rpc.client import Client, ClientClosed, Dialogs
-from pinnace_rpc.client.aio import AsyncioClient
+import pinnace
+from pinnace_rpc.client import AsyncioClient, ClientClosed, Dialogs
 
 Prepare = Callable[..., Any]
 StandIn = Callable[..., Any]
@@ -22,22 +22,16 @@ PATIENCE_S = 60.0
 CONFIRM = {"type": "extension_ui_request", "id": "1", "method": "confirm", "title": "Sure?", "message": "Really?"}
 
 
-def test_the_client_for_trio_names_the_one_for_asyncio() -> None:
-    async def main() -> None:
-        async with Client(["never started"]):
-            pass
+@pytest.mark.parametrize("name", ["Client", "AsyncioClient"])
+@pytest.mark.parametrize("run", [trio.run, asyncio.run], ids=["trio", "asyncio"])
+def test_either_name_runs_under_either_library(
+    stand_in_command: list[str], marked: dict[str, str], run: Callable[..., object], name: str
+) -> None:
+    async def main() -> object:
+        async with getattr(pinnace, name)(stand_in_command, env=marked) as client:
+            return await client.request("anything")
 
-    with pytest.raises(RuntimeError, match=r"under trio.*under asyncio use AsyncioClient.*BlockingClient"):
-        asyncio.run(main())
-
-
-def test_the_client_for_asyncio_names_the_one_for_trio() -> None:
-    async def main() -> None:
-        async with AsyncioClient(["never started"]):
-            pass
-
-    with pytest.raises(RuntimeError, match="under trio use Client"):
-        trio.run(main)
+    assert {} == run(main if run is trio.run else main())
 
 
 def test_a_timeout_aborts_the_run_and_is_raised(prepare: Prepare) -> None:
@@ -165,12 +159,94 @@ def test_a_callback_that_exits_does_not_leave_the_task_cancelled(stand_in: Stand
     assert 0 == asyncio.run(main())
 
 
+def test_a_client_may_be_left_in_another_task(stand_in: StandIn) -> None:
+    """As fixtures and notebooks do."""
+
+    async def main() -> int | None:
+        client: AsyncioClient = await asyncio.create_task(stand_in("--farewell").__aenter__())
+        await client.request("anything")
+        await asyncio.create_task(client.__aexit__(None, None, None))
+        return client.exit_code
+
+    assert 0 == asyncio.run(main())
+
+
+def test_clients_may_be_left_in_any_order(stand_in: StandIn) -> None:
+    async def main() -> list[int | None]:
+        first, second = [await stand_in().__aenter__() for _ in range(2)]
+        await first.__aexit__(None, None, None)
+        assert {} == await second.request("anything")
+        await second.__aexit__(None, None, None)
+        return [first.exit_code, second.exit_code]
+
+    assert [0, 0] == asyncio.run(main())
+
+
+def test_an_agent_leaves_in_order_when_every_task_of_the_loop_is_cancelled(stand_in: StandIn) -> None:
+    clients: list[AsyncioClient] = []
+
+    async def use(is_in: asyncio.Event) -> None:
+        async with stand_in("--farewell") as client:
+            clients.append(client)
+            await client.request("anything")
+            is_in.set()
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        is_in = asyncio.Event()
+        task = asyncio.create_task(use(is_in))
+        await is_in.wait()
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:
+            each.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+    assert 0 == clients[0].exit_code
+
+
+def test_being_cancelled_with_every_task_before_any_begins_leaves_nothing_behind(stand_in: StandIn) -> None:
+    async def use() -> None:
+        async with stand_in():
+            pass
+
+    async def main() -> None:
+        task = asyncio.create_task(use())
+
+        def cancel_all() -> None:
+            for each in asyncio.all_tasks() - {me}:
+                each.cancel()
+
+        me = asyncio.current_task()
+        asyncio.get_running_loop().call_soon(cancel_all)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_a_callback_that_is_cancelled_has_said_no(stand_in: StandIn) -> None:
+    async def cancelled(_: object) -> bool:
+        raise asyncio.CancelledError
+
+    async def main() -> dict[str, Any]:
+        async with stand_in(dialogs=Dialogs(confirm=cancelled)) as client:
+            events = client.events()
+            await client.request("say", records=[CONFIRM])
+            heard = [dict(await anext(events)) for _ in range(2)]
+            answer: dict[str, Any] = heard[1]["answer"]
+            return answer
+
+    assert asyncio.run(main())["confirmed"] is False
+
+
 def test_a_client_that_was_left_is_collected_with_its_events(stand_in: StandIn) -> None:
     async def main() -> list[weakref.ref[Any]]:
         async with stand_in() as client:
             events = client.events()
             await client.request("anything")
-        return [weakref.ref(each) for each in (client, events, client._client)]
+        return [weakref.ref(each) for each in (client, events, client._lifetime)]
 
     gone = asyncio.run(main())
     gc.collect()

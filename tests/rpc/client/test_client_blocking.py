@@ -215,6 +215,16 @@ async def main():
     print(await client.request("get_commands"))
 asyncio.run(main())
 """
+DROPPED_ASYNCIO = """
+import asyncio
+import sys
+from pinnace import AsyncioClient
+async def main():
+    client = await AsyncioClient(sys.argv[1:], exit_timeout_s=0.5).__aenter__()
+    print(await client.request("get_commands"))
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+"""
 FORGOTTEN = """
 import sys
 from pinnace import BlockingClient
@@ -262,7 +272,7 @@ def command_line(process_id: int) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("script", [FORGOTTEN, FORGOTTEN_ASYNCIO], ids=["blocking", "asyncio"])
+@pytest.mark.parametrize("script", [FORGOTTEN, FORGOTTEN_ASYNCIO, DROPPED_ASYNCIO], ids=["blocking", "asyncio", "loop"])
 @pytest.mark.parametrize("flags", [[], ["--stubborn", "--child"]], ids=["ours", "stubborn"])
 def test_a_client_that_no_one_leaves_ends_with_the_interpreter(
     our_environment: dict[str, str], run_id: str, stand_in_command: list[str], flags: list[str], script: str

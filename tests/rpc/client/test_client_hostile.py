@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 import trio
 import trio.testing
-from tests.rpc.client.conftest import async_kind, on_trio_and_asyncio
+from tests.rpc.client.conftest import on_trio_and_asyncio
 
 from pinnace_rpc.client import (
     AgentExited,
@@ -347,7 +347,7 @@ async def test_what_is_raised_inside_comes_out_as_it_is(stand_in: StandIn) -> No
 @on_trio_and_asyncio
 async def test_a_command_that_can_not_be_started_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        async with async_kind()([str(tmp_path / "nothing")]):
+        async with Client([str(tmp_path / "nothing")]):
             pass
 
 

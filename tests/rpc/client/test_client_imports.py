@@ -39,6 +39,7 @@ def test_the_client_loads_neither_the_agent_nor_what_only_the_agent_needs(our_en
         "click",
         "jiter",
         "asyncio",
+        "trio",
     }
     assert {"pinnace_rpc", "pinnace_rpc.client"} <= found
     assert [] == [

@@ -13,16 +13,16 @@ import os
 import sys
 import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Unpack, cast
 
-import trio
+from anyio import Event, create_task_group, current_time, move_on_after
 from typing_extensions import TypedDict
 
 from pinnace_rpc.client.connection.lifetime import DRAIN_S, EXIT_NOTICE_S, Lifetime
 from pinnace_rpc.client.connection.link import MESSAGES
 from pinnace_rpc.client.connection.process import AgentProcess, start_process
+from pinnace_rpc.client.connection.tasks import Bell, Tasks
 from pinnace_rpc.client.dialogs import Dialogs, is_dialog
 from pinnace_rpc.client.failures import AgentExited, ProtocolError
 from pinnace_rpc.client.records.events import Record
@@ -73,7 +73,9 @@ class Attachment:
         self._journal = ""
         self._epoch = 0
         self._seq = 0
-        self._is_attached = trio.Event()
+        self.is_attached = False
+        """Whether the process that was begun has been attached."""
+        self._attachments = Bell()
         self._dialogs: OrderedDict[str, Mapping[str, object] | None] = OrderedDict()
 
     @property
@@ -91,16 +93,12 @@ class Attachment:
 
     def begin(self) -> None:
         """Wait for an `attached` anew: there is no connection until then."""
-        self._is_attached = trio.Event()
+        self.is_attached = False
 
     async def attached(self) -> None:
         """Wait until the process that was begun is attached."""
-        await self._is_attached.wait()
-
-    @property
-    def is_attached(self) -> bool:
-        """Whether the process that was begun has been attached."""
-        return self._is_attached.is_set()
+        while not self.is_attached:
+            await self._attachments.wait()
 
     def is_safe(self, command: str) -> bool:
         """Return whether a command that was written and not answered can be written again."""
@@ -166,7 +164,8 @@ class Attachment:
         if journal != self._journal:
             # The first attach, or an agent that was removed and begun again: nothing before this is missed.
             self._journal, self._epoch, self._seq = journal, epoch, seq
-        self._is_attached.set()
+        self.is_attached = True
+        self._attachments.ring()
 
     def _move_to(self, cursor: object) -> None:
         journal, _, place = str(cursor).rpartition(".")
@@ -180,19 +179,17 @@ class AttachedLifetime(Lifetime):
 
     def __init__(
         self,
-        process: AgentProcess,
-        nursery_manager: AbstractAsyncContextManager[trio.Nursery],
-        nursery: trio.Nursery,
+        start: Callable[[], AgentProcess],
+        tasks: Tasks,
         dialogs: Dialogs,
         on_malformed: Callable[[ProtocolError], None] | None,
+        exit_timeout_s: float,
         attachment: Attachment,
-        start: Callable[[], Awaitable[AgentProcess]],
     ) -> None:
-        """Take over the first process; `attach` does this."""
-        super().__init__(process, nursery_manager, nursery, dialogs, on_malformed, attachment)
+        """Start the first process; `attach` does this."""
+        super().__init__(start(), tasks, dialogs, on_malformed, exit_timeout_s, attachment)
         self._attachment = attachment
         self._start_process = start
-        self._leaving = trio.Event()
         self._has_read_stderr.set()  # of each process: `_converse` reads it to its end
 
     @classmethod
@@ -205,6 +202,7 @@ class AttachedLifetime(Lifetime):
         dialogs: Dialogs,
         on_malformed: Callable[[ProtocolError], None] | None,
         on_stderr: Callable[[str], object] | None,
+        exit_timeout_s: float,
     ) -> "AttachedLifetime":
         """Start the first attach process and the task that serves it and those after it.
 
@@ -212,47 +210,38 @@ class AttachedLifetime(Lifetime):
             OSError: It could not be started.
         """
 
-        async def start() -> AgentProcess:
-            return await start_process(attachment.words(), cwd, env, on_stderr)
+        def start() -> AgentProcess:
+            return start_process(attachment.words(), cwd, env, on_stderr)
 
-        process = await start()
-        # Nothing that follows waits: a cancelled start is left by `leave` or was none.
-        manager = trio.open_nursery()
-        nursery = await manager.__aenter__()
-        lifetime = cls(process, manager, nursery, dialogs, on_malformed, attachment, start)
+        lifetime = cls(start, Tasks(), dialogs, on_malformed, exit_timeout_s, attachment)
         if attachment.cursor is not None:
             lifetime.link.hub.hold()  # what is replayed may come before there is a reader
-        lifetime._start(lifetime._serve, is_shielded=True)
+        await lifetime._open(lifetime._serve)
         return lifetime
 
-    async def leave(self, exit_timeout_s: float) -> None:
-        """Detach, and end the tasks and the pipes. Bounded, also when cancelled; raises as `Lifetime.leave`."""
-        self._leaving.set()
-        await super().leave(exit_timeout_s)
-
     async def _serve(self) -> None:
-        delay_s, deadline = 0.0, trio.current_time() + self._attachment.patience_s
+        delay_s, deadline = 0.0, current_time() + self._attachment.patience_s
         while True:
             await self._converse(self.process)
             if self._attachment.is_attached:
-                delay_s, deadline = 0.0, trio.current_time() + self._attachment.patience_s
+                delay_s, deadline = 0.0, current_time() + self._attachment.patience_s
             self._attachment.begin()
             exit_code = self.process.exit_code
             is_lost = exit_code is None or exit_code < 0 or exit_code == _EXIT_LOST
-            if not is_lost or trio.current_time() > deadline:
+            if not is_lost or current_time() > deadline:
                 break
-            with trio.move_on_after(delay_s):
-                await self._leaving.wait()
-            if self._leaving.is_set():
+            with move_on_after(delay_s):
+                await self._is_left.wait()
+            if self._is_left.is_set():
                 break
             _LOGGER.info("the connection to the agent is lost (exit code %s); attaching again", exit_code)
             try:
-                self.process = await self._start_process()
+                self.process = self._start_process()
             except OSError as error:
                 _LOGGER.warning("can't attach again: %s", error)
                 break
             delay_s = min(max(2 * delay_s, _FIRST_DELAY_S), _LAST_DELAY_S)
-            if self._leaving.is_set():
+            if self._is_left.is_set():
                 await self.process.end(0)
         self.link.hub.stop_pausing()
         process = self.process
@@ -260,7 +249,7 @@ class AttachedLifetime(Lifetime):
 
     async def _converse(self, process: AgentProcess) -> None:
         """Serve one process until its end."""
-        has_read_stderr = trio.Event()
+        has_read_stderr = Event()
 
         async def read_stderr() -> None:
             await process.collect_stderr()
@@ -271,12 +260,12 @@ class AttachedLifetime(Lifetime):
             self.link.resend(self._attachment.is_safe)
             await self.link.write(process.stdin)
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(read_stderr)
-            nursery.start_soon(write)
+        async with create_task_group() as group:
+            group.start_soon(read_stderr)
+            group.start_soon(write)
             await self.link.read(process.stdout)
             await process.end(EXIT_NOTICE_S)
-            with trio.move_on_after(DRAIN_S):
+            with move_on_after(DRAIN_S):
                 await has_read_stderr.wait()
-            nursery.cancel_scope.cancel()
-        await process.close()
+            group.cancel_scope.cancel()
+        process.close()

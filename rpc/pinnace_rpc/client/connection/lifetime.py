@@ -1,6 +1,7 @@
 """From an agent's start to its end: the tasks that serve its pipes, and the cleanup when it exits or is left.
 
-    nursery
+    tasks
+      keep     waits until the client is left, and ends the agent
       read     stdout to the link, until it ends
       write    the link's records to stdin
       stderr   passed on, and its tail
@@ -8,22 +9,24 @@
       dialogs  one task each
 
 All but dialogs are shielded: when the surrounding scope is cancelled, the agent still has to be ended in order, for
-which its output must be read. They end when `leave` ends them, and that is within `exit_timeout_s` and three seconds.
+which its output must be read. They end when `keep` ends them, and that is within `exit_timeout_s` and three seconds.
 None ever raises, so what is raised inside of `async with` comes out of it as it is, never in a group. An exception that
 ends a task (SystemExit of a callback, or KeyboardInterrupt) cancels the body of the `async with`, which then raises
-that exception, as it is.
+that exception, as it is. Where asyncio cancels every task of a loop, the agent is ended as if its client was left.
 """
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, cast
 
-import trio
+from anyio import CancelScope, Event, get_cancelled_exc_class, move_on_after
+from anyio.lowlevel import cancel_shielded_checkpoint
 
 from pinnace_rpc.client.connection.link import Admission, Link
 from pinnace_rpc.client.connection.process import AgentProcess, start_process
+from pinnace_rpc.client.connection.tasks import Bell, Job, Tasks, arrival, forget_cancellation
 from pinnace_rpc.client.dialogs import Callback, Dialogs, answer_of, callback_of, is_dialog, refusal
 from pinnace_rpc.client.failures import AgentExited, ClientClosed, ClientFailure, ProtocolError
 from pinnace_rpc.client.records.events import Record
@@ -43,24 +46,26 @@ class Lifetime:
     def __init__(
         self,
         process: AgentProcess,
-        nursery_manager: AbstractAsyncContextManager[trio.Nursery],
-        nursery: trio.Nursery,
+        tasks: Tasks,
         dialogs: Dialogs,
         on_malformed: Callable[[ProtocolError], None] | None,
+        exit_timeout_s: float,
         admission: Admission | None = None,
     ) -> None:
         """Take over; `enter` does this."""
         self.process = process
         self.link = Link(Hub(), self._take_dialog, on_malformed, admission)
         self._dialogs = dialogs
-        self._open_dialogs: dict[object, trio.CancelScope] = {}
+        self._open_dialogs: dict[object, CancelScope] = {}
         """By id: the task that asks the user."""
-        self._nursery_manager = nursery_manager
-        self._nursery = nursery
-        self._scopes: set[trio.CancelScope] = set()
-        self._ends = trio.lowlevel.ParkingLot()
-        self._has_read = trio.Event()
-        self._has_read_stderr = trio.Event()
+        self._exit_timeout_s = exit_timeout_s
+        self._tasks = tasks
+        self._scopes: set[CancelScope] = set()
+        self._ends = Bell()
+        self._is_left = Event()
+        self._is_over = Event()
+        self._has_read = Event()
+        self._has_read_stderr = Event()
         self._is_losing = False
         self._interruption: BaseException | None = None
 
@@ -74,56 +79,65 @@ class Lifetime:
         dialogs: Dialogs,
         on_malformed: Callable[[ProtocolError], None] | None,
         on_stderr: Callable[[str], object] | None,
+        exit_timeout_s: float,
     ) -> "Lifetime":
-        """Start an agent and the tasks that serve it.
+        """Start an agent and the tasks that serve it. A start that is cancelled leaves none behind.
 
         Raises:
             OSError: It could not be started.
         """
-        process = await start_process(command, cwd, env, on_stderr)
-        # Nothing that follows waits: a cancelled start is left by `leave` or was none.
-        manager = trio.open_nursery()
-        nursery = await manager.__aenter__()
-        lifetime = cls(process, manager, nursery, dialogs, on_malformed)
-        for job in (lifetime._read, lifetime._write, lifetime._read_stderr, lifetime._watch):
-            lifetime._start(job, is_shielded=True)
+        process = start_process(command, cwd, env, on_stderr)
+        lifetime = cls(process, Tasks(), dialogs, on_malformed, exit_timeout_s)
+        await lifetime._open(lifetime._read, lifetime._write, lifetime._read_stderr, lifetime._watch)
         return lifetime
 
-    async def leave(self, exit_timeout_s: float) -> None:
+    @property
+    def is_left(self) -> bool:
+        """Whether the client was left."""
+        return self._is_left.is_set()
+
+    async def leave(self) -> None:
         """End the agent, the tasks and the pipes. Bounded, also when cancelled.
 
         Raises:
             BaseException: An exception of a callback that is not an `Exception`.
         """
+        self._is_left.set()
         try:
-            self.link.end(ClientClosed)
-            await self.process.end(exit_timeout_s)
-            with trio.move_on_after(DRAIN_S, shield=True):  # what the agent wrote last is passed on as well
-                await self._has_read_stderr.wait()
+            await arrival(self._is_over)
         finally:
-            for scope in list(self._scopes):
-                scope.cancel()
-            # The tasks were cancelled and end at once, but a callback of the user may take longer.
-            with trio.move_on_after(DRAIN_S, shield=True):
-                while self._scopes:
-                    await self._ends.park()
-                await self.process.close()
             try:
-                await self._nursery_manager.__aexit__(None, None, None)
+                await self._tasks.close()
             finally:
                 if self._interruption is not None:
                     raise self._interruption
 
-    def _start(self, job: Callable[[], Awaitable[None]], *, is_shielded: bool) -> trio.CancelScope:
-        scope = trio.CancelScope(shield=is_shielded)
-        self._scopes.add(scope)
-        self._nursery.start_soon(self._guard, job, scope)
-        return scope
+    async def _open(self, *jobs: Job) -> None:
+        await self._tasks.open()
+        self._tasks.start(self._keep_to_the_end)
+        for job in jobs:
+            self._start(partial(self._insist, job, scope := CancelScope(shield=True)), scope)
+        try:
+            await cancel_shielded_checkpoint()  # the tasks begin
+        except BaseException:
+            await self.leave()
+            raise
 
-    async def _guard(self, job: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    def _start(self, work: Job, scope: CancelScope) -> None:
+        self._scopes.add(scope)
+        self._tasks.start(partial(self._guard, work, scope))
+
+    async def _keep_to_the_end(self) -> None:
+        scope = CancelScope(shield=True)
+        try:
+            await self._guard(partial(self._insist, self._keep, scope), scope)
+        finally:
+            self._is_over.set()
+
+    async def _guard(self, work: Job, scope: CancelScope) -> None:
         try:
             with scope:
-                await job()
+                await work()
         except Exception as error:  # a defect of the client: raised by every call that waits, and logged
             _LOGGER.exception("the client has failed")
             text = f"the client has failed: {error!r}"
@@ -133,10 +147,39 @@ class Lifetime:
             if own is None:
                 raise
             self._interruption = self._interruption or own
-            self._nursery.cancel_scope.cancel()
+            if not self._is_left.is_set():
+                self._tasks.cancel_body()
+            self.link.end(ClientClosed)
         finally:
             self._scopes.discard(scope)
-            self._ends.unpark_all()
+            self._ends.ring()
+
+    async def _insist(self, job: Job, scope: CancelScope) -> None:
+        """Do a job. Cancelled with everything in its loop, it goes on until the agent has ended in order."""
+        while True:
+            try:
+                return await job()
+            except get_cancelled_exc_class():
+                if scope.cancel_called or not forget_cancellation():
+                    raise
+                self.link.end(ClientClosed)
+                self._is_left.set()
+
+    async def _keep(self) -> None:
+        await self._is_left.wait()
+        try:
+            self.link.end(ClientClosed)
+            await self.process.end(self._exit_timeout_s)
+            with move_on_after(DRAIN_S):  # what the agent wrote last is passed on as well
+                await self._has_read_stderr.wait()
+        finally:
+            for scope in list(self._scopes):
+                scope.cancel()
+            # The tasks were cancelled and end at once, but a callback of the user may take longer.
+            with move_on_after(DRAIN_S, shield=True):
+                while self._scopes:
+                    await self._ends.wait()
+            self.process.close()
 
     async def _read(self) -> None:
         await self.link.read(self.process.stdout)
@@ -162,7 +205,7 @@ class Lifetime:
         self._is_losing = True
         self.link.hub.stop_pausing()
         await self.process.end(EXIT_NOTICE_S)
-        with trio.move_on_after(DRAIN_S):
+        with move_on_after(DRAIN_S):
             await self._has_read.wait()
             await self._has_read_stderr.wait()
         process, cut_record = self.process, self.link.cut_record
@@ -184,27 +227,32 @@ class Lifetime:
             return
         asked: Callback[Record, object] = callback
 
+        scope = CancelScope()
+
         async def ask() -> None:
             try:
                 self.link.post(await answer_of(asked, record))
             except BaseException as error:
-                if _without_cancellations(error) is not None:  # SystemExit, for instance: the client will be left by it
+                own = _without_cancellations(error)
+                if own is not None or (not scope.cancel_called and forget_cancellation()):
                     self.link.post(refusal(record))
-                    with trio.move_on_after(DRAIN_S, shield=True):
+                if own is not None:  # SystemExit, for instance: the client will be left by it
+                    with move_on_after(DRAIN_S, shield=True):
                         await self.link.flush()
                 raise
             finally:
                 self._open_dialogs.pop(record["id"], None)
 
-        self._open_dialogs[record["id"]] = self._start(ask, is_shielded=False)
+        self._open_dialogs[record["id"]] = scope
+        self._start(ask, scope)
 
 
 def _without_cancellations(error: BaseException) -> BaseException | None:
-    """Return what there is in an exception besides `Cancelled`, alone if it is only one; None if there are none."""
-    if isinstance(error, trio.Cancelled):
+    """Return what there is in an exception besides cancellations, alone if it is only one; None if there are none."""
+    if isinstance(error, get_cancelled_exc_class()):
         return None
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)
-    rest = group.split(trio.Cancelled)[1]
+    rest = group.split(get_cancelled_exc_class())[1]
     return rest.exceptions[0] if rest is not None and len(rest.exceptions) == 1 else rest

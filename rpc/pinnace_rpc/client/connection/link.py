@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
-import trio
+from anyio import BrokenResourceError, ClosedResourceError, Event
 
 from pinnace_rpc.client.connection.process import READ_BYTES
 from pinnace_rpc.client.connection.reading import read_record
+from pinnace_rpc.client.connection.tasks import Bell, arrival
 from pinnace_rpc.client.failures import ClientClosed, CommandFailed, ProtocolError, shown
 from pinnace_rpc.client.records.events import Record
 from pinnace_rpc.client.subscriptions import Hub, Loss
@@ -28,6 +29,22 @@ _NULLABLE: Final = frozenset({("navigate_tree", "entryId")})
 """Commands and fields that must be there, and may be null."""
 
 _OF_DIALOGS: Final = frozenset({"extension_ui_request", "extension_ui_resolved", "agent_restarted"})
+
+
+class Source(Protocol):
+    """Where records come from."""
+
+    async def receive_some(self, most_bytes: int) -> bytes:
+        """Wait for data; none at its end."""
+        ...
+
+
+class Sink(Protocol):
+    """Where records go to."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Write everything; raises an error of anyio's resources when that is not possible any more."""
+        ...
 
 
 class Admission(Protocol):
@@ -55,7 +72,7 @@ class Asked:
     id: str
     command: str
     line: bytes
-    done: trio.Event = field(default_factory=trio.Event)
+    done: Event = field(default_factory=Event)
     answer: Record | None = None
     is_withdrawn: bool = False
     is_begun: bool = False
@@ -90,9 +107,9 @@ class Link:
         self._on_malformed = on_malformed
         self._asked: dict[str, Asked] = {}
         self._outgoing: deque[Asked | bytes] = deque()
-        self._has_outgoing = trio.lowlevel.ParkingLot()
+        self._has_outgoing = Bell()
         self._is_writing = False
-        self._has_written = trio.lowlevel.ParkingLot()
+        self._has_written = Bell()
         self._count = 0
         self._loss: Loss | None = None
 
@@ -140,6 +157,16 @@ class Link:
             raise (self._loss or ClientClosed)()
         return answered_data(asked.answer, asked.command)
 
+    async def insist(self, command: str, limit_s: float) -> None:
+        """Send a command and wait `limit_s` at most until it is answered, also when cancelled meanwhile."""
+        if self._loss is None:
+            asked = self.ask(command, {})
+            try:
+                with self.hub.waiting():
+                    await arrival(asked.done, limit_s)
+            finally:
+                self.withdraw(asked)
+
     def withdraw(self, asked: Asked) -> None:
         """Stop waiting for an answer."""
         self._asked.pop(asked.id, None)
@@ -171,15 +198,15 @@ class Link:
     async def flush(self) -> None:
         """Wait until all queued records are written; forever if stdin is broken."""
         while self._outgoing or self._is_writing:
-            await self._has_written.park()
+            await self._has_written.wait()
 
-    async def write(self, stdin: trio.abc.SendStream) -> None:
+    async def write(self, stdin: Sink) -> None:
         """Write the queued records, in order, until stdin breaks."""
         while True:
             self._is_writing = False
-            self._has_written.unpark_all()
+            self._has_written.ring()
             while not self._outgoing:
-                await self._has_outgoing.park()
+                await self._has_outgoing.wait()
             item = self._outgoing.popleft()
             self._is_writing = True
             if isinstance(item, Asked):
@@ -189,13 +216,13 @@ class Link:
                 item = item.line
             try:
                 await stdin.send_all(item)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+            except (BrokenResourceError, ClosedResourceError):
                 return
 
-    async def read(self, stdout: trio.abc.ReceiveStream) -> None:
+    async def read(self, stdout: Source) -> None:
         """Read records until stdout ends, at the pace of the slowest reader (see `subscriptions`)."""
         decoder = LineDecoder()
-        while data := await _received(stdout):
+        while data := await stdout.receive_some(READ_BYTES):
             decoder.receive_data(data)
             for line in decoder.lines():
                 self._take_line(line)
@@ -215,7 +242,7 @@ class Link:
     def _send(self, item: Asked | bytes) -> None:
         # Unbounded: one record for each pending call, and one for each dialog.
         self._outgoing.append(item)
-        self._has_outgoing.unpark_all()
+        self._has_outgoing.ring()
 
     def _take_line(self, line: bytes | TooLong) -> None:
         if self._loss is not None:
@@ -281,10 +308,3 @@ def answered_data(answer: Record, command: str) -> object:
         code if isinstance(code, str) else None,
         near if isinstance(near, str) else None,
     )
-
-
-async def _received(stdout: trio.abc.ReceiveStream) -> bytes:
-    try:
-        return bytes(await stdout.receive_some(READ_BYTES))
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return b""

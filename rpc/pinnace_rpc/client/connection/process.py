@@ -7,13 +7,23 @@ Processes that the agent started in other sessions must be ended by the agent. H
 import codecs
 import os
 import signal
+import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from subprocess import PIPE
-from typing import Final
+from typing import IO, Final
 
-import trio
+from anyio import (
+    BrokenResourceError,
+    ClosedResourceError,
+    move_on_after,
+    notify_closing,
+    sleep,
+    to_thread,
+    wait_readable,
+    wait_writable,
+)
 
 # After TERM an agent kills what it has started and writes its last records; one that takes longer hangs.
 TERM_GRACE_S: Final = 1.0
@@ -24,13 +34,63 @@ STDERR_TAIL_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 64 * 1024
 # A line of stderr that is longer is passed on in parts.
 MOST_LINE_CHARS: Final = 64 * 1024
+# Where the system does not report an exit to those who wait for it: how often it is asked for.
+_EXIT_POLL_S: Final = 0.02
+
+
+class Pipe:
+    """This process' end of a pipe."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Take over the file."""
+        self._file = file
+        self._fd = file.fileno()
+        os.set_blocking(self._fd, False)
+
+    async def receive_some(self, most_bytes: int) -> bytes:
+        """Wait for data; none at its end, or when it is closed meanwhile. Cancelled, nothing was read."""
+        try:
+            while not self._file.closed:
+                await wait_readable(self._fd)
+                with suppress(BlockingIOError):
+                    return os.read(self._fd, most_bytes)
+        except (OSError, ClosedResourceError):
+            pass
+        return b""
+
+    async def send_all(self, data: bytes) -> None:
+        """Write everything.
+
+        Raises:
+            BrokenResourceError: Nothing reads it.
+            ClosedResourceError: It was closed meanwhile.
+        """
+        rest = memoryview(data)
+        while rest:
+            if self._file.closed:
+                raise ClosedResourceError
+            try:
+                rest = rest[os.write(self._fd, rest) :]
+            except BlockingIOError:
+                await wait_writable(self._fd)
+            except OSError as error:
+                raise BrokenResourceError from error
+
+    def close(self) -> None:
+        """Close it; who waits for it stops."""
+        if not self._file.closed:
+            notify_closing(self._fd)
+            self._file.close()
 
 
 class AgentProcess:
     """One run of an agent, from its start until `end`."""
 
     def __init__(
-        self, process: trio.Process, command: Sequence[str], on_stderr: Callable[[str], object] | None = None
+        self,
+        process: subprocess.Popen[bytes],
+        command: Sequence[str],
+        on_stderr: Callable[[str], object] | None = None,
     ) -> None:
         """Take over a process that leads a group of its own, with three pipes.
 
@@ -41,14 +101,15 @@ class AgentProcess:
         assert process.stderr is not None
         self._process = process
         self.command = tuple(command)
-        self.stdin: trio.abc.SendStream = process.stdin
-        self.stdout: trio.abc.ReceiveStream = process.stdout
-        self._stderr: trio.abc.ReceiveStream = process.stderr
+        self.stdin = Pipe(process.stdin)
+        self.stdout = Pipe(process.stdout)
+        self._stderr = Pipe(process.stderr)
         self._stderr_tail = bytearray()
         self._on_stderr = on_stderr
         self._has_ended_group = False
-        # Trio's own may be read by its thread alone; a program on asyncio reads it in another one.
         self._exit_code: int | None = None
+        # For a loop that is dropped with what runs in it.
+        self._finalizer = weakref.finalize(self, _end_at_once, process)
 
     @property
     def pid(self) -> int:
@@ -69,13 +130,12 @@ class AgentProcess:
         """Read stderr to its end, pass it on, and keep the tail, so that an agent that logs much never blocks."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         rest = ""
-        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
-            while data := await self._stderr.receive_some(READ_BYTES):
-                rest = await self._pass_on(rest + decoder.decode(data))
-                self._stderr_tail += data
-                # Twice the tail before it is cut: the cost stays linear in what is written.
-                if len(self._stderr_tail) > 2 * STDERR_TAIL_BYTES:
-                    del self._stderr_tail[:-STDERR_TAIL_BYTES]
+        while data := await self._stderr.receive_some(READ_BYTES):
+            rest = await self._pass_on(rest + decoder.decode(data))
+            self._stderr_tail += data
+            # Twice the tail before it is cut: the cost stays linear in what is written.
+            if len(self._stderr_tail) > 2 * STDERR_TAIL_BYTES:
+                del self._stderr_tail[:-STDERR_TAIL_BYTES]
         if rest := rest + decoder.decode(b"", final=True):
             await self._pass_on(rest, is_end=True)
 
@@ -90,15 +150,18 @@ class AgentProcess:
                 self._on_stderr(line.removesuffix("\r"))
         elif lines:
             # In a thread: where this process' stderr is not read, only this waits.
-            await trio.to_thread.run_sync(_write_stderr, "".join(f"{line}\n" for line in lines), abandon_on_cancel=True)
+            await to_thread.run_sync(_write_stderr, "".join(f"{line}\n" for line in lines), abandon_on_cancel=True)
         return rest
 
     async def wait(self) -> None:
         """Wait for the exit, then kill what is left of its group, which also ends its pipes."""
-        self._exit_code = await self._process.wait()
+        if self._exit_code is None:
+            await _exit_of(self._process)
+        self._exit_code = self._process.wait()
         # At once, and once: the id of an ended process may be reused.
         self._kill_group()
         self._has_ended_group = True
+        self._finalizer.detach()
 
     async def end(self, grace_s: float) -> None:
         """End it: by the end of stdin, or TERM after `grace_s`, or KILL. Its group has ended on return.
@@ -106,13 +169,13 @@ class AgentProcess:
         Takes `grace_s` and two seconds at most, also when cancelled. Stdout and stderr must be read meanwhile.
         """
         try:
-            with trio.move_on_after(grace_s + TERM_GRACE_S + KILL_WAIT_S, shield=True):
-                await trio.aclose_forcefully(self.stdin)
-                with trio.move_on_after(grace_s):
+            with move_on_after(grace_s + TERM_GRACE_S + KILL_WAIT_S, shield=True):
+                self.stdin.close()
+                with move_on_after(grace_s):
                     await self.wait()
                     return
                 self._process.terminate()
-                with trio.move_on_after(TERM_GRACE_S):
+                with move_on_after(TERM_GRACE_S):
                     await self.wait()
                     return
                 self._kill_group()
@@ -121,10 +184,10 @@ class AgentProcess:
             if self.exit_code is None:  # KeyboardInterrupt, which a shield does not delay
                 self._kill_group()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close every pipe; after `end`."""
-        for stream in (self.stdin, self.stdout, self._stderr):
-            await trio.aclose_forcefully(stream)
+        for pipe in (self.stdin, self.stdout, self._stderr):
+            pipe.close()
 
     def _kill_group(self) -> None:
         # No process is left, or on some systems: only zombies.
@@ -133,21 +196,54 @@ class AgentProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-async def start_process(
+def start_process(
     command: Sequence[str],
     cwd: str | os.PathLike[str] | None,
     env: Mapping[str, str] | None,
     on_stderr: Callable[[str], object] | None = None,
 ) -> AgentProcess:
-    """Start an agent. A cancelled start leaves none behind: it is over before `Cancelled` is raised elsewhere.
+    """Start an agent. Never waits.
 
     Raises:
         OSError: It could not be started.
     """
-    process = await trio.lowlevel.open_process(
-        list(command), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env, start_new_session=True
+    pipe = subprocess.PIPE
+    # asyncio's own processes report an exit only when their pipes have ended, which a child of the agent may hold open.
+    process = subprocess.Popen(
+        list(command), stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=env, bufsize=0, start_new_session=True
     )
     return AgentProcess(process, command, on_stderr)
+
+
+def _end_at_once(process: subprocess.Popen[bytes]) -> None:
+    """End a process without a loop, also at the exit of the interpreter."""
+    if process.returncode is not None:  # its id may be another's
+        return
+    for file in (process.stdin, process.stdout, process.stderr):
+        if file is not None:
+            file.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(TERM_GRACE_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILL_WAIT_S)
+
+
+async def _exit_of(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process has ended."""
+    if process.poll() is not None:
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # neither on every system, nor in every container
+        while process.poll() is None:  # noqa: ASYNC110 - there is nothing to wait for
+            await sleep(_EXIT_POLL_S)
+        return
+    try:
+        await wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_stderr(text: str) -> None:
