@@ -23,6 +23,8 @@ DESCRIPTOR_WRITERS: Final = {
     "agent/pinnace_agent/sandbox/gate.py": "one byte that lets a program go on",
     "agent/pinnace_agent/sandbox/landlock_program.py": "to the agent that it runs, and to stderr as a shell would",
     "agent/pinnace_agent/mcp/extension.py": "what servers log, redacted",
+    "agent/pinnace_agent/node_extensions/blocking.py": "a pipe to extensions, which have all rights of the process",
+    "agent/pinnace_agent/node_extensions/process.py": "a pipe to extensions, which have all rights of the process",
     "agent/pinnace_agent/session/store/append_file.py": "lines that session/file has redacted",
     "agent/pinnace_agent/session/store/lease.py": "who has a session open",
     "agent/pinnace_agent/session/store/quarantine.py": "a copy of what was in a session file",

@@ -6,6 +6,7 @@ The event loop stands still meanwhile, so there is always a deadline. The descri
 import os
 import select
 import time
+from collections import deque
 from typing import Final
 
 _CHUNK_BYTES: Final = 64 * 1024
@@ -15,19 +16,20 @@ class TooSlow(Exception):
     """The other side did not read or write in time."""
 
 
-def write_now(descriptor: int, data: bytes, deadline: float) -> None:
-    """Write everything.
+def write_now(descriptor: int, pieces: deque[bytes], deadline: float) -> None:
+    """Write all pieces, which are taken out.
 
     Args:
         descriptor: Where to.
-        data: What.
+        pieces: What.
         deadline: Until when, by `time.monotonic`.
 
     Raises:
         TooSlow: It was not read in time; a part may be written.
         OSError: The other side has closed it.
     """
-    left = memoryview(data)
+    left = memoryview(b"".join(pieces))
+    pieces.clear()
     while left:
         _wait([], [descriptor], deadline)
         try:

@@ -121,7 +121,7 @@ class Bridge:
             result = _take_change(event, answer["changed"], result)
         found = as_object(result)
         if event.type == "user_bash" and found is not None and isinstance(operations := found.get("operations"), int):
-            return {"operations": _Operations(self, operations)}
+            return {"operations": Operations(self, operations)}
         return result
 
     async def start_again(self, process: "NodeProcess") -> None:
@@ -259,8 +259,8 @@ class Bridge:
             raise RefusedRequest("the login has ended")
         return found
 
-    def kept_now(self, number: int, *values: object, member: str) -> object:
-        """Call a member of what the extension has kept that does not wait, and return its value."""
+    def kept_now(self, number: int, *values: object, member: str | None = None) -> object:
+        """Call what, or a member of what, the extension has kept; it must not wait. Returns its value."""
         call = {"type": "call", "kind": "kept", "extension": self.number, "number": number, "member": member}
         return self._calls.call_now({**call, "values": values})
 
@@ -269,10 +269,11 @@ class Bridge:
         return await self.call("kept", number=number, member=member, values=values, context=context)
 
 
-class _Operations:
-    """Operations of `user_bash` that run a command in the process: a `tools.operations.BashOperations`."""
+class Operations:
+    """Operations of an extension that run a command in the process: a `tools.operations.BashOperations`."""
 
     def __init__(self, bridge: Bridge, number: int) -> None:
+        """Run commands by what the extension has kept under a number."""
         self._bridge = bridge
         self._number = number
 

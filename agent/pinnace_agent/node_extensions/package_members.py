@@ -1,14 +1,21 @@
 """What the modules that stand for pi's packages ask: limits of texts, requests of models, the built-in tools."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from pinnace_agent.node_extensions.bridge import Bridge
+from pinnace_agent.core.json_access import as_object
+from pinnace_agent.extensions.registration.registrations import ToolDefinition
+from pinnace_agent.node_extensions.bridge import Bridge, Operations
 from pinnace_agent.node_extensions.errors import RefusedRequest
 from pinnace_agent.node_extensions.values import Ask, Now, Values
 
 if TYPE_CHECKING:
+    from pinnace_agent.extensions.api.tool_factories import Spawn
+    from pinnace_agent.tools.base import ToolResult
     from pinnace_spec.records.messages import Message, Model, ThinkingLevel
+
+_BUILTIN: Final = frozenset({"read", "write", "edit", "bash", "grep", "find", "ls"})
 
 
 def _given_model(values: Values, place: int) -> "Model":
@@ -64,19 +71,17 @@ def _agent_dir(_bridge: Bridge, _number: int | None, _values: Values) -> object:
     return agent_dir()
 
 
-def _builtin(values: Values, cwd: str | None = None) -> object:
+def _builtin(name: str, cwd: str | None = None, **options: object) -> ToolDefinition:
     from pinnace_agent.extensions.api import tool_factories
 
-    name = values.text(0, "tool")
-    if name not in ("read", "write", "edit", "bash", "grep", "find", "ls"):
+    if name not in _BUILTIN:
         raise RefusedRequest(f"there is no built-in tool {name}")
-    return getattr(tool_factories, name)(cwd)
+    make = cast("Callable[..., ToolDefinition]", getattr(tool_factories, name))  # cast: each of the listed does
+    return make(cwd, **options)
 
 
 def _builtin_tool(_bridge: Bridge, _number: int | None, values: Values) -> object:
-    from pinnace_agent.extensions.registration.registrations import ToolDefinition
-
-    found = cast("ToolDefinition", _builtin(values))  # cast: what the factories return
+    found = _builtin(values.text(0, "tool"))
     return {
         "name": found.name,
         "label": found.label,
@@ -89,16 +94,36 @@ def _builtin_tool(_bridge: Bridge, _number: int | None, values: Values) -> objec
 
 
 async def _run_builtin(bridge: Bridge, number: int | None, values: Values) -> object:
-    from pinnace_agent.extensions.registration.registrations import ToolDefinition
-    from pinnace_agent.tools.base import ToolResult
-
-    found = cast("ToolDefinition", _builtin(values, values.text_or_none(1, "cwd")))  # cast: as above
+    name, kept, options = values.text(0, "tool"), values.record(3, "options"), dict[str, object]()
+    if isinstance(operations := kept.get("operations"), int):
+        options["operations"] = Operations(bridge, operations)
+    if isinstance(hook := kept.get("spawnHook"), int):
+        options["spawn_hook"] = partial(_spawn, bridge, hook)
+    found = _builtin(name, values.text_or_none(1, "cwd"), **options)
     run = cast("Callable[..., Awaitable[ToolResult]]", found.execute)  # cast: the factories' own function
-    result = await run(bridge.context(number), values.record(3, "params"))
+    result = await run(bridge.context(number), values.record(2, "params"))
     if result.is_error:
         texts = [str(block.get("text")) for block in result.content if block.get("type") == "text"]
         raise RefusedRequest("\n".join(texts))
     return {"content": result.content, "details": result.details}
+
+
+def _spawn(bridge: Bridge, hook: int, spawn: "Spawn") -> "Spawn":
+    """Let the hook of an extension change a command."""
+    changed = as_object(bridge.kept_now(hook, spawn._asdict()))
+    if changed is None:
+        raise RefusedRequest("spawnHook must return an object with command, cwd and env")
+    fields = Values("spawnHook", [changed.get(each) for each in ("command", "cwd", "env")])
+    env = {name: str(value) for name, value in fields.record(2, "env").items()}
+    return spawn._replace(command=fields.text(0, "command"), cwd=fields.text(1, "cwd"), env=env)
+
+
+async def _change_file(bridge: Bridge, _number: int | None, values: Values) -> None:
+    """Let an extension change a file while no other does."""
+    from pinnace_agent.extensions.api.helpers import file_mutation
+
+    async with file_mutation(values.text(0, "path")):
+        await bridge.kept(values.number(1, "work"))
 
 
 NOW: Final[Mapping[str, Now]] = {
@@ -112,4 +137,5 @@ NOW: Final[Mapping[str, Now]] = {
 ASK: Final[Mapping[str, Ask]] = {
     "complete": _complete,
     "run_builtin_tool": _run_builtin,
+    "change_file": _change_file,
 }

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import trio
 
@@ -61,6 +61,14 @@ class Members(Protocol):
         ...
 
 
+class _Descriptors(NamedTuple):
+    """Our ends of the pipes."""
+
+    calls: int
+    messages: int
+    answers: int
+
+
 @dataclass(slots=True, eq=False)
 class _Call:
     """An open call."""
@@ -102,8 +110,7 @@ class NodeProcess:
         self._is_probing = False
         self._stderr = bytearray()
         self._lines = LineDecoder(MAX_LINE_BYTES)
-        self._descriptors: tuple[int, ...] = ()
-        self._is_sending = False
+        self._replies: deque[bytes] = deque()
         self._nursery: trio.Nursery | None = None
 
     # The process.
@@ -123,7 +130,7 @@ class NodeProcess:
             finally:
                 for each in theirs:
                     os.close(each)
-            self._descriptors = tuple(ours)
+            self._descriptors = _Descriptors(*ours)
             send, receive, reply = (trio.lowlevel.FdStream(ours.pop(0)) for _ in self._descriptors)
         except (OSError, ValueError) as error:
             for each in ours:
@@ -135,8 +142,8 @@ class NodeProcess:
         try:
             async with send, receive, reply, trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._write, send, name="node: calls")
-                nursery.start_soon(self._read, receive, reply, name="node: messages")
+                nursery.start_soon(self._write, name="node: calls")
+                nursery.start_soon(self._read, receive, name="node: messages")
                 nursery.start_soon(self._drain, name="node: log")
                 nursery.start_soon(self._watch, name="node: exit")
                 nursery.start_soon(self._check_hangs, name="node: hangs")
@@ -236,23 +243,23 @@ class NodeProcess:
             ScriptError: What was called has thrown.
             ProcessLost: The process has ended, or did not answer within `NOW_LIMIT_S`.
         """
-        if self.lost is not None or self._is_sending:
-            raise ProcessLost(f"the Node process of the extensions {self.lost or 'is busy'}")
+        if self.lost is not None:
+            raise ProcessLost(f"the Node process of the extensions {self.lost}")
         deadline = time.monotonic() + NOW_LIMIT_S
         calls, messages, answers = self._descriptors
         call = _Call(next(self._numbers), None)
         self._calls[call.number] = call
         self._send({**message, "n": call.number})
         try:
-            write_now(calls, b"".join(self._outgoing), deadline)
-            self._outgoing.clear()
+            write_now(answers, self._replies, deadline)
+            write_now(calls, self._outgoing, deadline)
             while not call.done.is_set():
                 data = read_now(messages, deadline)
                 if not data:
                     self._lose("has closed its messages")
                 for line in self._received(data):
-                    if (answer := self._take(line)) is not None:
-                        write_now(answers, answer, deadline)
+                    self._take(line)
+                    write_now(answers, self._replies, deadline)
         except (TooSlow, OSError) as error:
             self._lose(f"did not answer at once: {error}")
         if call.error is not None:
@@ -270,24 +277,32 @@ class NodeProcess:
 
     # The tasks.
 
-    async def _write(self, stream: trio.abc.SendStream) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # its exit is noticed elsewhere
-            while True:
-                await self._has_outgoing.wait()
-                self._has_outgoing = trio.Event()
-                while self._outgoing:
-                    self._is_sending = True
-                    await stream.send_all(self._outgoing.popleft())
-                    self._is_sending = False
+    async def _write(self) -> None:
+        while True:
+            await self._has_outgoing.wait()
+            self._has_outgoing = trio.Event()
+            await self._flush(self._descriptors.calls, self._outgoing)
 
-    async def _read(self, stream: trio.abc.ReceiveStream, answers: trio.abc.SendStream) -> None:
+    async def _flush(self, descriptor: int, pieces: deque[bytes]) -> None:
+        """Write pieces; what is left of them at each checkpoint is still there, so that `call_now` can go on."""
+        while pieces:
+            try:
+                written = os.write(descriptor, pieces[0])
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(descriptor)
+            except OSError:  # it has closed its end; its exit is noticed elsewhere
+                pieces.clear()
+            else:
+                rest = pieces.popleft()[written:]
+                if rest:
+                    pieces.appendleft(rest)
+
+    async def _read(self, stream: trio.abc.ReceiveStream) -> None:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await stream.receive_some(_CHUNK_BYTES):
                 for line in self._received(data):
-                    if (answer := self._take(line)) is not None:
-                        self._is_sending = True  # the process reads it before all else
-                        await answers.send_all(answer)
-                        self._is_sending = False
+                    self._take(line)
+                    await self._flush(self._descriptors.answers, self._replies)
 
     def _received(self, data: bytes | bytearray) -> Iterator[bytes]:
         """Return the lines that are complete now. One that is too long ends the process."""
@@ -298,8 +313,7 @@ class NodeProcess:
                 return
             yield line
 
-    def _take(self, line: bytes) -> bytes | None:
-        """Take a message; returns the answer that the process waits for, or None."""
+    def _take(self, line: bytes) -> None:
         message = decoded(line)
         match message.get("type"):
             case "result":
@@ -309,7 +323,7 @@ class NodeProcess:
                 if call is not None and call.on_update is not None:
                     call.context.run(call.on_update, message.get("value"))
             case "now":
-                return self._immediate(message)
+                self._replies.append(self._immediate(message))
             case "post":
                 self._take_post(message)
             case "ask":
@@ -327,7 +341,6 @@ class NodeProcess:
                 self._ready.set()
             case _:
                 self._lose("has written what is no message")
-        return None
 
     def _take_result(self, message: Mapping[str, object]) -> None:
         number = number_of(message, "n")

@@ -214,9 +214,10 @@ def test_a_session_is_replaced_and_the_work_continues_in_the_new_one(scripted: S
         });
     """
     one = scripted(command(body), [{"text": "done"}])
-    one.begin("/do")
+    done = one.begin("/do")
     assert ["closure,1,true"] == shown(one)
     one.pi.wait({"type": "agent_settled"}, since=0)
+    one.accepted(done)
     assert ["filled", "go on"] == one.user_messages
 
 

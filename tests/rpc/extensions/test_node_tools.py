@@ -168,6 +168,31 @@ def test_a_built_in_tool_is_wrapped(scripted: Start, name: str) -> None:
     assert ["hi", "(wrapped)"] == [each for each in shown.replace("(wrapped)", "\n(wrapped)").split("\n") if each]
 
 
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("operations: createLocalBashOperations()", "hi"),
+        (
+            "operations: { exec: async (line, cwd, { onData }) => { onData('far ' + line); return { exitCode: 0 }; } }",
+            "far echo hi",
+        ),
+        (
+            "spawnHook: (run) => ({ ...run, command: `${run.command} $MINE`, env: { ...run.env, MINE: 'too' } })",
+            "hi too",
+        ),
+    ],
+    ids=["local", "remote", "hook"],
+)
+def test_bash_is_run_elsewhere(scripted: Start, option: str, expected: str) -> None:
+    text = f"""
+        import {{ createBashTool, createLocalBashOperations }} from "@earendil-works/pi-coding-agent";
+        export default (pi) => pi.registerTool(createBashTool(process.cwd(), {{ {option} }}));
+    """
+    one = scripted(text, [call("bash", command="echo hi"), {"text": "done"}])
+    one.say("go")
+    assert [(expected, False)] == [(shown.strip(), is_error) for shown, is_error in one.ends]
+
+
 def test_a_tool_without_a_result_is_a_failed_call(scripted: Start) -> None:
     one = greeter(scripted, "return 7;", {"name": "Bo"})
     one.say("go")

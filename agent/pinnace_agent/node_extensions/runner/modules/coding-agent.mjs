@@ -1,9 +1,11 @@
 /** `@earendil-works/pi-coding-agent`: the names that extensions use without a terminal. What the agent knows is asked there. */
 
+import { spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { Component } from "./tui.mjs";
 import { Theme, theme } from "../theme.mjs";
+import { extensionOf } from "../registry.mjs";
 import { CALL, ask, now, send } from "../wire.mjs";
 
 export { Theme };
@@ -91,12 +93,11 @@ export const highlightCode = (code) => code.split("\n");
 
 const queues = new Map();
 
-/** Run changes of one file one after another: those of this process; the agent's own tools have a queue of their own. */
+/** Run a change of a file alone, in the order of the calls: the agent's own tools wait for it, and it for them. */
 export async function withFileMutationQueue(file, work) {
-  const key = fs.existsSync(file) ? fs.realpathSync(file) : path.resolve(file);
-  const before = queues.get(key) ?? Promise.resolve();
-  const mine = before.then(work, work);
-  const settled = mine.then(() => {}, () => {});
+  const key = path.resolve(file);
+  const mine = (queues.get(key) ?? Promise.resolve()).then(() => changed(file, work));
+  const settled = mine.catch(() => {});
   queues.set(key, settled);
   try {
     return await mine;
@@ -105,29 +106,65 @@ export async function withFileMutationQueue(file, work) {
   }
 }
 
+async function changed(file, work) {
+  const extension = extensionOf(CALL.getStore()?.extension);
+  let outcome;
+  const number = extension.keep(async () => {
+    outcome = await work().then((value) => ({ value }), (error) => ({ error }));
+  });
+  try {
+    await ask(undefined, "change_file", [file, number]);
+  } finally {
+    extension.kept.delete(number);
+  }
+  if ("error" in outcome) throw outcome.error;
+  return outcome.value;
+}
+
 // --- the built-in tools ----------------------------------------------------------------------------
 
-/** The agent's own tool as a definition, for extensions that wrap it. */
-function builtin(name) {
+/** The agent's own tool as a definition, for extensions that wrap it; of the options, `bash` takes what runs commands. */
+function builtin(name, supported = []) {
   return (cwd, options = {}) => {
-    const unsupported = Object.keys(options ?? {}).filter((each) => options[each] !== undefined);
-    const described = now(undefined, "builtin_tool", name);
+    const given = Object.keys(options ?? {}).filter((each) => options[each] !== undefined);
+    const unsupported = given.filter((each) => !supported.includes(each));
     return {
-      ...described,
-      async execute(id, params, signal, onUpdate) {
+      ...now(undefined, "builtin_tool", name),
+      async execute(id, params, signal) {
         if (unsupported.length > 0) {
-          throw new Error(`${name}: the options ${unsupported.join(", ")} of create${name}Tool are not available in pinnace`);
+          throw new Error(`${name}: the options ${unsupported.join(", ")} of its definition are not available in pinnace`);
         }
-        return await ask(undefined, "run_builtin_tool", [name, cwd ?? null, id, params], signal);
+        const extension = extensionOf(CALL.getStore()?.extension);
+        const kept = Object.fromEntries(given.map((each) => [each, extension.keep(options[each])]));
+        try {
+          return await ask(undefined, "run_builtin_tool", [name, cwd ?? null, params, kept], signal);
+        } finally {
+          for (const number of Object.values(kept)) extension.kept.delete(number);
+        }
       },
     };
+  };
+}
+
+/** Runs commands on this machine, for operations that delegate to it. */
+export function createLocalBashOperations() {
+  return {
+    exec: (command, cwd, { onData, signal, timeout, env } = {}) =>
+      new Promise((resolve, reject) => {
+        const limit = timeout ? timeout * 1000 : undefined;
+        const child = spawn("bash", ["-c", command], { cwd, env, signal, timeout: limit, stdio: ["ignore", "pipe", "pipe"] });
+        child.stdout.on("data", (data) => onData?.(data));
+        child.stderr.on("data", (data) => onData?.(data));
+        child.on("error", (error) => reject(signal?.aborted ? new Error("aborted") : error));
+        child.on("close", (exitCode) => resolve({ exitCode }));
+      }),
   };
 }
 
 export const createReadToolDefinition = builtin("read");
 export const createWriteToolDefinition = builtin("write");
 export const createEditToolDefinition = builtin("edit");
-export const createBashToolDefinition = builtin("bash");
+export const createBashToolDefinition = builtin("bash", ["operations", "spawnHook"]);
 export const createGrepToolDefinition = builtin("grep");
 export const createFindToolDefinition = builtin("find");
 export const createLsToolDefinition = builtin("ls");
