@@ -5,7 +5,7 @@ the commands. Works with any agent that implements the protocol on stdin and std
 """
 
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from pinnace_rpc.client.commands import Commands
 from pinnace_rpc.client.connection.attachment import AttachedLifetime, Attachment, AttachOptions
 from pinnace_rpc.client.connection.lifetime import Lifetime
-from pinnace_rpc.client.connection.tasks import protected
+from pinnace_rpc.client.connection.tasks import keep_interrupts_out
 from pinnace_rpc.client.dialogs import Dialogs
 from pinnace_rpc.client.failures import ClientClosed, ProtocolError
 from pinnace_rpc.client.records.progress import Run
@@ -110,20 +110,14 @@ class Client(Commands):
             attachment=Attachment(name, **options),
         )
 
-    def __aenter__(self) -> Coroutine[object, object, Self]:
+    async def __aenter__(self) -> Self:
         """Start the agent.
 
         Raises:
             OSError: It could not be started.
         """
-        return protected(self._enter)()
+        keep_interrupts_out(Client.__aenter__, Client.__aexit__)
 
-    def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Coroutine[object, object, None]:
-        return protected(self._open.leave)()
-
-    async def _enter(self) -> Self:
         if self._lifetime is not None:
             raise RuntimeError("a client starts one agent, once: make another client")
         attachment = self._attachment
@@ -137,6 +131,11 @@ class Client(Commands):
             exit_timeout_s=self._exit_timeout_s,
         )
         return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.leave()
 
     @property
     def pid(self) -> int:

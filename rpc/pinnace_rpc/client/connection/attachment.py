@@ -216,7 +216,7 @@ class AttachedLifetime(Lifetime):
         lifetime = cls(start, Tasks(), dialogs, on_malformed, exit_timeout_s, attachment)
         if attachment.cursor is not None:
             lifetime.link.hub.hold()  # what is replayed may come before there is a reader
-        await lifetime._open(lifetime._serve)
+        await lifetime._serve_pipes(lifetime._serve)
         return lifetime
 
     async def _serve(self) -> None:

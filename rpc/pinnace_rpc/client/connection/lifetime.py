@@ -88,7 +88,7 @@ class Lifetime:
         """
         process = start_process(command, cwd, env, on_stderr)
         lifetime = cls(process, Tasks(), dialogs, on_malformed, exit_timeout_s)
-        await lifetime._open(lifetime._read, lifetime._write, lifetime._read_stderr, lifetime._watch)
+        await lifetime._serve_pipes(lifetime._read, lifetime._write, lifetime._read_stderr, lifetime._watch)
         return lifetime
 
     @property
@@ -112,8 +112,8 @@ class Lifetime:
                 if self._interruption is not None:
                     raise self._interruption
 
-    async def _open(self, *jobs: Job) -> None:
-        await self._tasks.open()
+    async def _serve_pipes(self, *jobs: Job) -> None:
+        await self._tasks.enter()
         self._tasks.start(self._keep_to_the_end)
         for job in jobs:
             self._start(partial(self._insist, job, scope := CancelScope(shield=True)), scope)
@@ -226,7 +226,6 @@ class Lifetime:
             self.link.post(refusal(record))
             return
         asked: Callback[Record, object] = callback
-
         scope = CancelScope()
 
         async def ask() -> None:

@@ -7,7 +7,7 @@ anyio's own portal takes two turns of the loop for a call, and its thread holds 
 
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
@@ -27,42 +27,16 @@ Result = TypeVar("Result")
 INTERRUPTION_S: Final = 5.0
 
 
-class PortalCall(Generic[Result]):
-    """One call, and its outcome."""
+class _Call:
+    """One call: `task` does its work, if it was begun; `is_done` is set in any case."""
 
-    def __init__(self, work: Callable[[], Awaitable[Result]], on_done: Callable[[], object]) -> None:
-        """Prepare; `on_done` is called when there is an outcome, also if the work is never begun."""
-        self._work = work
-        self.on_done = on_done
-        self._task: Task[None] | None = None
-        self._result: Result | None = None
-        self._error: BaseException | None = ClientClosed()
-
-    def outcome(self) -> Result:
-        """Return the result, or raise the exception; after `on_done`."""
-        if self._error is not None:
-            raise self._error
-        return cast("Result", self._result)  # it was set when the error was removed
-
-    def begin(self, loop: "AbstractEventLoop", closings: Sequence[Event]) -> "Task[None]":
-        """Start the work after pending closes; in the portal's thread."""
-        self._task = loop.create_task(self._perform(closings))
-        self._task.add_done_callback(lambda _: self.on_done())
-        return self._task
+    def __init__(self) -> None:
+        self.task: Task[object] | None = None
+        self.is_done = threading.Event()
 
     def cancel(self) -> None:
-        """Cancel the work; in the portal's thread."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _perform(self, closings: Sequence[Event]) -> None:
-        try:
-            for closing in closings:
-                await closing.wait()
-            self._result = await self._work()
-            self._error = None
-        except Exception as error:  # raised in the thread that called
-            self._error = error
+        if self.task is not None:
+            self.task.cancel()
 
 
 class Portal(Generic[Context]):
@@ -75,13 +49,13 @@ class Portal(Generic[Context]):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._loop: AbstractEventLoop | None = None
         self._is_serving = False
-        self._tasks: set[Task[None]] = set()
+        self._tasks: set[Task[object]] = set()
         self._stop: Event | None = None
         self._is_stopping = False
         self._is_open = threading.Event()
         self._context: Context | None = None
-        self._calls: set[PortalCall[object]] = set()
-        self._closings: set[Event] = set()
+        self._calls: set[_Call] = set()
+        self._closings: set[Task[object]] = set()
         self.failure: BaseException | None = None
         """The exception of entering, leaving or a task of the context; the thread has ended then."""
 
@@ -132,33 +106,40 @@ class Portal(Generic[Context]):
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("a blocking call in the client's own thread would wait for itself")
-        is_done = threading.Event()
-        call = PortalCall(work, is_done.set)
-        if not self._begin(call):
+        call = _Call()
+
+        def finish(_: "Task[object] | None" = None) -> None:
+            self._calls.discard(call)
+            call.is_done.set()
+
+        def begin() -> None:
+            if self._is_serving:
+                call.task = self._start(work, finish, self._closings)
+            else:
+                finish()
+
+        self._calls.add(call)
+        if not self.post(begin):
             raise ClientClosed
         try:
-            is_done.wait()
+            call.is_done.wait()
         except BaseException:
             self.post(call.cancel)
-            is_done.wait(INTERRUPTION_S)
+            call.is_done.wait(INTERRUPTION_S)
             raise
-        return call.outcome()
+        if call.task is None or not call.task.done() or call.task.cancelled():
+            raise ClientClosed
+        return cast("Result", call.task.result())  # of the work
 
     def post_closing(self, work: Callable[[], Awaitable[object]]) -> None:
         """Close something of the context soon; calls that are begun later wait for it. Never waits.
 
         So it may be called by the garbage collector, in any thread, also in the portal's own.
         """
-        closing = Event()
-
-        def finish() -> None:
-            self._closings.discard(closing)
-            closing.set()
 
         def begin() -> None:
             if self._is_serving:
-                self._closings.add(closing)
-                self._start(PortalCall(work, finish), ())
+                self._closings.add(self._start(work, self._closings.discard, ()))
 
         self.post(begin)
 
@@ -172,30 +153,32 @@ class Portal(Generic[Context]):
             return False
         return True
 
-    def _begin(self, call: PortalCall[Result]) -> bool:
-        """Begin a call, which is done in any case if this returns true; calls of one thread are begun in order."""
-        kept = cast("PortalCall[object]", call)
-        on_done = call.on_done
+    def _start(
+        self,
+        work: Callable[[], Awaitable[object]],
+        on_done: Callable[["Task[object]"], object],
+        closings: Iterable["Task[object]"],
+    ) -> "Task[object]":
+        """In the thread: start work, after pending closes."""
+        from asyncio import ensure_future, wait
 
-        def finish() -> None:
-            self._calls.discard(kept)
-            on_done()
+        pending = tuple(closings)
 
-        def begin() -> None:
-            if self._is_serving:
-                self._start(call, tuple(self._closings))
-            else:
-                call.on_done()
+        async def perform() -> object:
+            if pending:
+                await wait(pending)
+            return await work()
 
-        call.on_done = finish
-        self._calls.add(kept)
-        return self.post(begin)
-
-    def _start(self, call: PortalCall[Result], closings: Sequence[Event]) -> None:
-        assert self._loop is not None
-        task = call.begin(self._loop, closings)
+        task = ensure_future(perform())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._forget)
+        task.add_done_callback(on_done)
+        return task
+
+    def _forget(self, task: "Task[object]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # raised by `call`, if anyone still waits there
 
     def _end(self) -> None:
         if self._stop is not None:
@@ -208,7 +191,7 @@ class Portal(Generic[Context]):
             self.failure = error
         finally:
             for call in list(self._calls):  # the loop was closed before it came to them
-                call.on_done()
+                call.is_done.set()
             self._is_open.set()
 
     async def _serve(self) -> None:

@@ -1,13 +1,13 @@
 """The tasks of a client under trio and asyncio, and waits that end with what they wait for, also when cancelled.
 
-Everything else is the same under either library, by anyio. The one module that tells them apart; it imports neither
-before a program runs under it.
+Everything else is the same under either library, by anyio. The one module that depends on which it is; it imports
+neither before a program runs under it.
 """
 
 import sys
 from collections.abc import Callable, Coroutine
 from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from anyio import Event, create_task_group, get_cancelled_exc_class, move_on_after
 from anyio.abc import TaskGroup
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import asyncio
 
 Job = Callable[[], Coroutine[object, object, None]]
-Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class Bell:
@@ -52,7 +51,7 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
         self._has_cancelled_body = False
 
-    async def open(self) -> None:
+    async def enter(self) -> None:
         """Begin, in the task that enters the client. Never waits."""
         if is_on_trio():
             self._group = create_task_group()
@@ -106,13 +105,13 @@ def is_on_trio() -> bool:
     return trio is not None and bool(trio.lowlevel.in_trio_task())
 
 
-def protected(function: Function) -> Function:
-    """Keep KeyboardInterrupt out of a function under trio; asyncio cancels the main task instead."""
+def keep_interrupts_out(*functions: Callable[..., object]) -> None:
+    """Keep KeyboardInterrupt out of functions under trio, from now on; asyncio cancels the main task instead."""
     if is_on_trio():
         import trio
 
-        trio.lowlevel.enable_ki_protection(function)
-    return function
+        for function in functions:
+            trio.lowlevel.enable_ki_protection(function)
 
 
 def forget_cancellation() -> bool:
