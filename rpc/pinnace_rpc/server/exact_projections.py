@@ -4,7 +4,7 @@ Each generation lists its records and fields, so later additions never reach its
 them is chosen. Source: R-PRO-02, R-OLD-01. Must not know when a record is written.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, cast
 
 import orjson
@@ -12,6 +12,7 @@ import orjson
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.command_table import OWN_COMMANDS, TEXT_COMMANDS
+from pinnace_spec.records.messages import TextContent, ThinkingContent, ToolCall
 from pinnace_spec.wire.json_text import encode_fragment, encode_record
 
 Record = Mapping[str, object]
@@ -74,6 +75,14 @@ _BLOCKS: Final[Mapping[str, Fields]] = {
     "thinking": frozenset({"type", "thinking", "thinkingSignature", "redacted"}),
     "toolCall": _CALL,
 }
+_IN_BLOCKS: Final = frozenset(key for each in (TextContent, ThinkingContent, ToolCall) for key in each.__annotations__)
+
+
+def _later(blocks: Mapping[str, Fields]) -> tuple[str, ...]:
+    """Return the fields of blocks that no block of a generation has."""
+    return tuple(sorted(_IN_BLOCKS.difference(*blocks.values())))
+
+
 _STEP: Final = frozenset({"type", "contentIndex"})
 _STATE: Final = frozenset(
     "model thinkingLevel isStreaming isCompacting steeringMode followUpMode sessionFile sessionId sessionName "
@@ -99,6 +108,7 @@ class ExactProjection:
     records: ClassVar[Mapping[str, Fields]] = _RECORDS
     usage: ClassVar[Fields] = _USAGE
     blocks: ClassVar[Mapping[str, Fields]] = _BLOCKS
+    later_in_blocks: ClassVar[Sequence[str]] = _later(_BLOCKS)
     compaction: ClassVar[Fields] = _COMPACTION
     replies: ClassVar[Mapping[str, Fields]]
     """The fields of responses' data, for commands whose data later generations have extended."""
@@ -122,7 +132,8 @@ class ExactProjection:
         snapshot = builder.snapshot()
         has_more = not (snapshot.keys() <= self.roles["assistant"] and snapshot["usage"].keys() <= self.usage)
         for block in snapshot["content"]:
-            has_more = has_more or not block.keys() <= self.blocks[block["type"]]
+            for name in self.later_in_blocks:
+                has_more = has_more or name in block
         message = encode_fragment(self._message(cast(Record, snapshot)) if has_more else snapshot)
         if event["type"] == "toolcall_start":
             event = _only(event, _STEP)
@@ -266,6 +277,7 @@ class OldestProjection(FifthProjection):
         "bashExecution": _MESSAGES["bashExecution"] - {"excludeFromContext"},
     }
     blocks: ClassVar[Mapping[str, Fields]] = {**_BLOCKS, "thinking": _BLOCKS["thinking"] - {"redacted"}}
+    later_in_blocks: ClassVar[Sequence[str]] = _later(blocks)
     records: ClassVar[Mapping[str, Fields]] = {
         kind: fields
         for kind, fields in FifthProjection.records.items()
