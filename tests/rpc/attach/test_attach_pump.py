@@ -277,6 +277,7 @@ def test_an_attach_loads_little(host: Host) -> None:
         "pinnace_rpc.attach",
         "pinnace_rpc.attach.finding",
         "pinnace_rpc.attach.pump",
+        "pinnace_rpc.options",
         "pinnace_rpc.options.words",
         "pinnace_rpc.options.closing",
         "pinnace_rpc.cli",

@@ -26,7 +26,10 @@ from pinnace_rpc.host.agents.zygote_messages import VERSION, receive, send
 
 PROGRAM: Final = ("pinnace", "pinnace_rpc", "pinnace_agent", "pinnace_statechart", "pinnace_spec")
 """The packages of the program."""
-ROOMS: Final = ("pinnace_agent", "pinnace_statechart", "pinnace_rpc.server", "pinnace_rpc.cli", "pinnace_rpc.results")
+ROOMS: Final = (
+    *("pinnace_agent", "pinnace_statechart"),
+    *("pinnace_rpc.server", "pinnace_rpc.cli", "pinnace_rpc.options", "pinnace_rpc.results"),
+)
 """Those that are loaded with all their modules."""
 NOT_LOADED: Final = ("pinnace_rpc.cli.commands", "pinnace_agent.telemetry.otel")
 """Nothing of mode rpc; and what few agents want, each of which loads it, with threads, as soon as it is forked."""
