@@ -195,6 +195,11 @@ def memory_kib(process_id: int, field: str = "VmRSS") -> int:
     raise ProcessLookupError(process_id)
 
 
+def is_alive(process_id: int) -> bool:
+    """Return whether a process runs; one that has ended and is not waited for does not."""
+    return _living_parent(process_id) is not None
+
+
 def _process_ids() -> list[int]:
     return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
 

@@ -29,6 +29,8 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-QUE-18": "What a host does after a crash; tests kill its agents.",
     "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",
     "R-FIL-05": "What an abort leaves of a file is on the disk, and how fast it is over; tests look.",
+    "R-FIL-06": "What the disk had before, no trace has; tests look.",
+    "R-UI-07": "It needs a server that asks for an address.",
     "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
     "R-LLM-04": "What a model is sent is in no record; tests read it from the requests.",
     "R-STA-08": "A scenario can't bring a session with branches that it has left; tests do, in each profile.",

@@ -1,6 +1,6 @@
 """An answer with any number of calls: so many fail it, and so many are executed at once (R-LIM-04)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -79,6 +79,8 @@ class Calls:
     def start_call(self, _index: int, *, is_gated: bool) -> None: ...
 
     def update_call(self, _index: int, _partial: ToolResult) -> None: ...
+
+    def let_abort(self, _index: int, _abort: Callable[[], None]) -> None: ...
 
     def end_call(self, index: int, _result: ToolResult, _duration_ms: int | None = None) -> None:
         self.ended.append(index)
