@@ -162,11 +162,20 @@ def _explain(stage: Stage, kit: AgentUnderTest, error: Exception, at: int) -> St
         return Stopped("step", text, at)
     if body.journal.excess:
         return Stopped("excess", body.journal.excess, at)
-    if body.journal.has_ended or not body.alive:
+    if _has_ended(body):
         return Stopped("crash", f"{body.ending()}; {text}", at)
     if isinstance(error, StepFailed) or stage.has_ended_input:
         return Stopped("step", text, at)
-    return Stopped("step" if stage.is_alive(PROBE_S * kit.patience) else "hang", text, at)
+    if stage.is_alive(PROBE_S * kit.patience):
+        return Stopped("step", text, at)
+    # One that was ending when it was asked is no deaf one.
+    if _has_ended(body):
+        return Stopped("crash", f"{body.ending()}; {text}", at)
+    return Stopped("hang", text, at)
+
+
+def _has_ended(body: Body) -> bool:
+    return body.journal.has_ended or not body.alive
 
 
 def play(kit: AgentUnderTest, scenario: Scenario, root: Path) -> Played:
