@@ -4,6 +4,7 @@ Decides what becomes of such extensions where no node can run them: those that t
 since one may be a gate; the others are left out with one notice.
 """
 
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -51,10 +52,12 @@ async def run_scripts(
     except NoNode as error:
         scripts = [each for each in found.candidates if each.is_script]
         found.candidates = [each for each in found.candidates if not each.is_script]
+        left_out: list[LoadFailure] = []
         for each in scripts:
             failure = LoadFailure(each.source["path"], f"is written in TypeScript or JavaScript, and {error}")
-            (found.failures if each.source["scope"] == "temporary" else found.left_out).append(failure)
-        if left_out := found.left_out:
+            (found.failures if each.source["scope"] == "temporary" else left_out).append(failure)
+        found.left_out += left_out
+        if left_out:
             more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
             text = f"extensions in TypeScript or JavaScript are left out: {left_out[0].path}{more}; {error}"
             found.notices.append(text)
@@ -71,11 +74,10 @@ async def node_host(env: Mapping[str, str], cwd: str, start: StartJob, report: E
         report: Takes errors of extensions.
 
     Raises:
-        NoNode: There is no node that can run extensions.
+        NoNode: There is no node that can run extensions, or a variable for it is wrong.
     """
-    launch = Launch(
-        find_node(env), cwd, dict(env), _cache_folder(env), installed_pi(env) or "", PI_VERSION, _limits(env)
-    )
+    limits, node = _limits(env), find_node(env)
+    launch = Launch(node, cwd, dict(env), _cache_folder(env), installed_pi(env) or "", PI_VERSION, limits)
     host = NodeHost(launch, lambda work: start(work, _ended), report)
     try:
         await host.start()
@@ -90,11 +92,16 @@ def _ended(_is_cancelled: bool, _failure: BaseException | None) -> None:
 
 
 def _limits(env: Mapping[str, str]) -> Limits:
-    try:
-        hang_s = float(env.get(HANG_VARIABLE, ""))
-    except ValueError:
+    given = env.get(HANG_VARIABLE, "")
+    if not given:
         return Limits()
-    return Limits(hang_s, min(hang_s, Limits().cancelled_s)) if hang_s > 0 else Limits()
+    try:
+        hang_s = float(given)
+    except ValueError:
+        hang_s = math.nan
+    if not 0 < hang_s < math.inf:
+        raise NoNode(f"{HANG_VARIABLE} must be a number of seconds above 0, not {given!r}")
+    return Limits(hang_s, min(hang_s, Limits().cancelled_s))
 
 
 def _cache_folder(env: Mapping[str, str]) -> str:

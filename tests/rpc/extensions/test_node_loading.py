@@ -194,10 +194,22 @@ def old_node(folder: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("is_old", [False, True])
-def test_without_a_node_they_are_left_out_and_the_others_run(agent: AgentStarter, tmp_path: Path, is_old: bool) -> None:
-    """With a warning that each client sees, and the reason in the state."""
-    first = agent(env={"PINNACE_NODE": old_node(tmp_path) if is_old else "/nowhere/node"})
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("PINNACE_NODE", "/nowhere/node", "PINNACE_NODE is /nowhere/node, which is no program"),
+        ("PINNACE_NODE", "old-node", "old-node is v20.20.2, which is too old: install Node 22.18"),
+        *(
+            ("PINNACE_NODE_HANG_S", value, f"PINNACE_NODE_HANG_S must be a number of seconds above 0, not '{value}'")
+            for value in ("6O", "0", "-1", "nan", "inf")
+        ),
+    ],
+)
+def test_without_a_node_they_are_left_out_and_the_others_run(
+    agent: AgentStarter, tmp_path: Path, name: str, value: str, expected: str
+) -> None:
+    """With a warning that each client sees, and the reason in the state; so they are with a guard that is set wrong."""
+    first = agent(env={name: old_node(tmp_path) if value == "old-node" else value})
     first.check_end()
     folder = first.home.agent_dir / "extensions"
     write(
@@ -208,11 +220,7 @@ def test_without_a_node_they_are_left_out_and_the_others_run(agent: AgentStarter
     state = one.pi.ask("get_state")
     [left_out] = state["extensionsLeftOut"]
     assert str(folder / "theirs.ts") == left_out["path"]
-    expected = (
-        "old-node is v20.20.2, which is too old" if is_old else "PINNACE_NODE is /nowhere/node, which is no program"
-    )
     assert expected in left_out["reason"]
-    assert ("install Node 22.18" in left_out["reason"]) is is_old
     [warning] = [each for each in state["warnings"] if each["kind"] == "extension"]
     assert expected in warning["text"]
     assert expected in one.pi.stderr_text
