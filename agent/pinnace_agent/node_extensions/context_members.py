@@ -11,7 +11,7 @@ from pinnace_agent.node_extensions.values import Ask, Now, Values
 
 if TYPE_CHECKING:
     from pinnace_agent.extensions.ports.host_view import Content, SessionResult, Setup, WithSession
-    from pinnace_spec.records.messages import Message, Model
+    from pinnace_spec.records.messages import Message
 
 
 def _of_context(read: Callable[[Context], object]) -> Now:
@@ -177,12 +177,8 @@ def _find_model(bridge: Bridge, number: int | None, values: Values) -> object:
     return bridge.context(number).model_registry.find(values.text(0, "provider"), values.text(1, "id"))
 
 
-def _given_model(values: Values, place: int) -> "Model":
-    return cast("Model", values.record(place, "model"))  # cast: it is looked up by its id
-
-
 async def _key(bridge: Bridge, number: int | None, values: Values) -> object:
-    key, headers = await bridge.context(number).model_registry.api_key_and_headers(_given_model(values, 0))
+    key, headers = await bridge.context(number).model_registry.api_key_and_headers(values.model(0))
     return {"apiKey": key, "headers": headers}
 
 

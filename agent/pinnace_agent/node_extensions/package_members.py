@@ -13,13 +13,9 @@ from pinnace_agent.node_extensions.values import Ask, Now, Values
 if TYPE_CHECKING:
     from pinnace_agent.extensions.api.tool_factories import Spawn
     from pinnace_agent.tools.base import ToolResult
-    from pinnace_spec.records.messages import Message, Model, ThinkingLevel
+    from pinnace_spec.records.messages import Message, ThinkingLevel
 
 _BUILTIN: Final = frozenset({"read", "write", "edit", "bash", "grep", "find", "ls"})
-
-
-def _given_model(values: Values, place: int) -> "Model":
-    return cast("Model", values.record(place, "model"))  # cast: it is looked up by its id
 
 
 async def _complete(bridge: Bridge, number: int | None, values: Values) -> object:
@@ -30,7 +26,7 @@ async def _complete(bridge: Bridge, number: int | None, values: Values) -> objec
     return await complete(
         bridge.context(number),
         messages,
-        model=_given_model(values, 0),
+        model=values.model(0),
         system_prompt=str(request.get("systemPrompt") or ""),
         thinking_level=cast("ThinkingLevel", values.text(2, "reasoning")),  # cast: one of a literal's
         max_tokens=values.number_or_none(3, "maxTokens"),

@@ -10,11 +10,7 @@ from pinnace_agent.node_extensions.values import Ask, Now, Values
 
 if TYPE_CHECKING:
     from pinnace_agent.extensions.ports.host_view import Content
-    from pinnace_spec.records.messages import Model, ThinkingLevel
-
-
-def _model_of(values: Values, place: int) -> "Model":
-    return cast("Model", values.record(place, "model"))  # cast: it is looked up by its id
+    from pinnace_spec.records.messages import ThinkingLevel
 
 
 def _send_message(bridge: Bridge, _number: int | None, values: Values) -> None:
@@ -155,5 +151,5 @@ NOW: Final[Mapping[str, Now]] = {
 
 ASK: Final[Mapping[str, Ask]] = {
     "exec": _exec,
-    "set_model": lambda bridge, _number, values: bridge.api.set_model(_model_of(values, 0)),
+    "set_model": lambda bridge, _number, values: bridge.api.set_model(values.model(0)),
 }

@@ -1,13 +1,10 @@
 """The members of `ctx.ui`, and the dialogs of a login."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.values import Ask, Now, Values
-
-if TYPE_CHECKING:
-    pass
 
 
 async def _select(bridge: Bridge, number: int | None, values: Values) -> object:

@@ -1,14 +1,14 @@
 """The values of a request: each is read by its place and name, and a wrong one is an error that names it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from pinnace_agent.core.json_access import as_list, as_object
 from pinnace_agent.node_extensions.errors import RefusedRequest
 
 if TYPE_CHECKING:
     from pinnace_agent.node_extensions.bridge import Bridge
-
+    from pinnace_spec.records.messages import Model
 
 _KINDS: Final[Mapping[type, str]] = {
     str: "a string",
@@ -78,6 +78,10 @@ class Values:
             raise self._wrong(field, "an object", self.any(place))
         return value
 
+    def model(self, place: int) -> "Model":
+        """Return a model, of which what it is used for looks up the id."""
+        return cast("Model", self.record(place, "model"))  # cast: as said
+
     def texts(self, place: int, field: str) -> list[str]:
         """Return a list of strings."""
         value = as_list(self.any(place))
@@ -95,14 +99,7 @@ class Values:
         return objects
 
     def _wrong(self, field: str, wanted: str, value: object) -> RefusedRequest:
-        kinds: dict[type, str] = {
-            str: "a string",
-            bool: "a boolean",
-            list: "a list",
-            dict: "an object",
-            type(None): "undefined",
-        }
-        return RefusedRequest(f"{self._name}: {field} must be {wanted}, not {kinds.get(type(value), 'a number')}")
+        return RefusedRequest(f"{self._name}: {field} must be {wanted}, not {_KINDS.get(type(value), 'a number')}")
 
 
 Now: TypeAlias = "Callable[[Bridge, int | None, Values], object]"

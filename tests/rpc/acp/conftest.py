@@ -1,7 +1,7 @@
 """Agents in mode acp with a scripted model server, each message held to the schema and to the observer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ StartAcp = Callable[..., AcpAgent]
 """Starts `pinnace --mode acp` with these flags; its folder is `work` in the home, which has these options."""
 
 
-@pytest.fixture
-def acp(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Iterator[StartAcp]:
-    """Starts agents in mode acp, in one home; they end with the test."""
+@contextmanager
+def acp_agents(
+    llm: Callable[[Iterable[Scripted]], FakeLlm], folder: Path, connect: Callable[..., AcpAgent] = AcpAgent
+) -> Iterator[StartAcp]:
+    """Give what starts agents in mode acp, in one home; `connect` makes the client of one."""
     with ExitStack() as stack:
 
         def start(
@@ -30,10 +32,17 @@ def acp(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Iterato
             **options: Any,  # Any: JSON
         ) -> AcpAgent:
             server = server or llm(script)
-            home = prepare_pi_home(tmp_path / "home", server.base_url, env=ENVIRONMENT, has_session=True, **options)
+            home = prepare_pi_home(folder / "home", server.base_url, env=ENVIRONMENT, has_session=True, **options)
             command = [*COMMAND, "--mode", "acp", "--provider", "fake", "--model", "m1", *flags]
-            return stack.enter_context(AcpAgent(command, cwd=home.work, env=home.env, answer=answer))
+            return stack.enter_context(connect(command, cwd=home.work, env=home.env, answer=answer))
 
+        yield start
+
+
+@pytest.fixture
+def acp(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Iterator[StartAcp]:
+    """Starts agents in mode acp, in one home; they end with the test."""
+    with acp_agents(llm, tmp_path) as start:
         yield start
 
 

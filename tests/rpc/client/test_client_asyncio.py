@@ -63,19 +63,21 @@ def test_a_cancelled_task_aborts_its_run_before_it_ends(prepare: Prepare) -> Non
     asyncio.run(main())
 
 
+async def stay(stand_in: StandIn, clients: list[AsyncioClient], is_in: asyncio.Event) -> None:
+    """Be in a client, which is noted, until the task is cancelled."""
+    async with stand_in("--farewell") as client:
+        clients.append(client)
+        await client.request("anything")
+        is_in.set()
+        await asyncio.Event().wait()
+
+
 def test_a_task_that_is_cancelled_while_it_leaves_ends_the_agent_first(stand_in: StandIn) -> None:
     clients: list[AsyncioClient] = []
 
-    async def leave(is_in: asyncio.Event) -> None:
-        async with stand_in("--farewell") as client:
-            clients.append(client)
-            await client.request("anything")
-            is_in.set()
-            await asyncio.Event().wait()
-
     async def main() -> None:
         is_in = asyncio.Event()
-        task = asyncio.create_task(leave(is_in))
+        task = asyncio.create_task(stay(stand_in, clients, is_in))
         await is_in.wait()
         for _ in range(3):
             task.cancel()
@@ -185,16 +187,9 @@ def test_clients_may_be_left_in_any_order(stand_in: StandIn) -> None:
 def test_an_agent_leaves_in_order_when_every_task_of_the_loop_is_cancelled(stand_in: StandIn) -> None:
     clients: list[AsyncioClient] = []
 
-    async def use(is_in: asyncio.Event) -> None:
-        async with stand_in("--farewell") as client:
-            clients.append(client)
-            await client.request("anything")
-            is_in.set()
-            await asyncio.Event().wait()
-
     async def main() -> None:
         is_in = asyncio.Event()
-        task = asyncio.create_task(use(is_in))
+        task = asyncio.create_task(stay(stand_in, clients, is_in))
         await is_in.wait()
         for each in asyncio.all_tasks() - {asyncio.current_task()}:
             each.cancel()

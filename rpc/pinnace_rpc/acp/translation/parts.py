@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pinnace_rpc.acp.translation.shown import CompactionEnded, Json, Noticed, Update, UsageChanged
+from pinnace_rpc.acp.translation.shown import CompactionEnded, InfoChanged, Json, Noticed, Update, UsageChanged
 from pinnace_rpc.acp.translation.version import Question
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
@@ -41,6 +41,13 @@ def usage(shown: UsageChanged) -> Update:
 def chunk(kind: str, entry: str, text: str) -> Update:
     """Return a piece of a message."""
     return {"sessionUpdate": kind, "messageId": entry, "content": {"type": "text", "text": text}}
+
+
+def info(shown: InfoChanged) -> Update:
+    """Return the title of a session and when it was changed, as far as they are known."""
+    fields = {"title": shown.title, "updatedAt": shown.updated_at}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {"sessionUpdate": "session_info_update", **given}
 
 
 def untitled() -> Update:

@@ -1,51 +1,30 @@
 """Agents that speak version 2 with a scripted model server, each message held to its schema and to the observer."""
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rpc.acp.conftest import StartAcp, acp_agents
 from tests.rpc.acp.v2.observer import Observer2
-from tests.rpc.conftest import COMMAND, ENVIRONMENT
 
 from pinnace_fuzz.acp.agent import AcpAgent, Message
-from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
 
-StartAcp = Callable[..., AcpAgent]
 INFO = {"name": "test", "version": "1"}
 
 
 @pytest.fixture
 def acp2(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Iterator[StartAcp]:
     """Starts agents in mode acp for a client of version 2, in one home; they end with the test."""
-    with ExitStack() as stack:
 
-        def start(
-            *flags: str,
-            script: Iterable[Scripted] = (),
-            server: FakeLlm | None = None,
-            answer: Callable[[Message], Mapping[str, object] | None] | None = None,
-            **options: Any,  # Any: JSON
-        ) -> AcpAgent:
-            server = server or llm(script)
-            home = prepare_pi_home(tmp_path / "home", server.base_url, env=ENVIRONMENT, has_session=True, **options)
-            command = [*COMMAND, "--mode", "acp", "--provider", "fake", "--model", "m1", *flags]
-            agent = AcpAgent(command, cwd=home.work, env=home.env, answer=answer, version=2, observer=Observer2())
-            return stack.enter_context(agent)
+    def connect(command: Sequence[str], **options: Any) -> AcpAgent:  # Any: of `AcpAgent`
+        return AcpAgent(command, version=2, observer=Observer2(), **options)
 
+    with acp_agents(llm, tmp_path, connect) as start:
         yield start
-
-
-@pytest.fixture
-def work2(tmp_path: Path) -> Path:
-    """The working folder of sessions."""
-    folder = tmp_path / "home" / "work"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve()
 
 
 def begun(agent: AcpAgent, **capabilities: Any) -> Message:  # Any: JSON

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rpc.acp.v2.conftest import INFO, StartAcp, begun
+from tests.rpc.acp.conftest import StartAcp
+from tests.rpc.acp.v2.conftest import INFO, begun
 
 from pinnace_fuzz.acp.agent import AcpAgent, Message
 
@@ -96,13 +97,13 @@ def test_lines_that_are_no_request_are_refused_and_the_next_one_is_read(acp2: St
     assert begun(agent)["protocolVersion"] == 2
 
 
-def test_after_a_logout_nothing_runs_until_the_next_login(acp2: StartAcp, work2: Path) -> None:
+def test_after_a_logout_nothing_runs_until_the_next_login(acp2: StartAcp, work: Path) -> None:
     agent = acp2(script=[{"text": "one"}])
     begun(agent)
-    session = agent.call("session/new", cwd=str(work2))["sessionId"]
+    session = agent.call("session/new", cwd=str(work))["sessionId"]
     agent.call("auth/logout")
     prompt: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": "Go"}]}
-    errors = [agent.error("session/new", cwd=str(work2)), agent.error("session/prompt", prompt)]
+    errors = [agent.error("session/new", cwd=str(work)), agent.error("session/prompt", prompt)]
     wrong = agent.error("auth/login", methodId="login")
     agent.call("auth/login", methodId="api-key")
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from tests.rpc.acp.v2.conftest import StartAcp, begun, idle, opened, states, text, transcript, turn
+from tests.rpc.acp.conftest import StartAcp
+from tests.rpc.acp.v2.conftest import begun, idle, opened, states, text, transcript, turn
 
 from pinnace_fuzz.acp.agent import AcpAgent, Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
@@ -16,11 +17,11 @@ from pinnace_fuzz.script import Scripted
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 
 
-def test_a_prompt_is_accepted_with_the_id_of_its_message(acp2: StartAcp, work2: Path, llm: MakeLlm) -> None:
+def test_a_prompt_is_accepted_with_the_id_of_its_message(acp2: StartAcp, work: Path, llm: MakeLlm) -> None:
     """Before the model answers: the message is shown, the response names it, and the end of work is a state."""
     server = llm([{"text": "one", "hold": "gate"}])
     agent = acp2(server=server)
-    session = opened(agent, work2)
+    session = opened(agent, work)
     accepted = agent.call("session/prompt", sessionId=session, prompt=text("Go"))
     server.wait_reached("gate")
     shown = agent.update("user_message")
@@ -32,27 +33,27 @@ def test_a_prompt_is_accepted_with_the_id_of_its_message(acp2: StartAcp, work2: 
     assert states(agent.updates(session)) == ["running", "idle:end_turn"]
 
 
-def test_a_session_is_shown_again_as_it_was(acp2: StartAcp, work2: Path) -> None:
+def test_a_session_is_shown_again_as_it_was(acp2: StartAcp, work: Path) -> None:
     """From its start if the client asks for it, and with its state in any case; the response has options and commands.
 
     Nothing follows the response.
     """
     calls = [{"name": "bash", "args": {"command": "echo one; exit 3"}}, {"name": "ls", "args": {}}]
     agent = acp2(script=[{"reasoning": "hm", "text": "I look.", "tool_calls": calls}, {"text": "done"}])
-    session = opened(agent, work2)
+    session = opened(agent, work)
     turn(agent, session, "Go")
     live = agent.updates(session)
     agent.call("session/close", sessionId=session)
 
     since = len(agent.messages)
-    resumed = agent.call("session/resume", sessionId=session, cwd=str(work2))
+    resumed = agent.call("session/resume", sessionId=session, cwd=str(work))
     assert [each["sessionUpdate"] for each in agent.updates(session, since)] == ["usage_update", "state_update"]
     assert {"mode", "model"} <= {each["configId"] for each in resumed["configOptions"]}
     assert "compact" in {each["name"] for each in resumed["availableCommands"]}
 
     since = len(agent.messages)
     start = {"type": "start"}
-    response = agent.request("session/resume", sessionId=session, cwd=str(work2), replayFrom=start)
+    response = agent.request("session/resume", sessionId=session, cwd=str(work), replayFrom=start)
     last = agent.messages.index(agent.response(response))
     agent.call("session/list")
     again = agent.updates(session, since)
@@ -60,7 +61,7 @@ def test_a_session_is_shown_again_as_it_was(acp2: StartAcp, work2: Path) -> None
     assert again[-1] == {"sessionUpdate": "state_update", "state": "idle"}
     assert agent.updates(session, last) == []
 
-    error = agent.error("session/resume", sessionId=session, cwd=str(work2), replayFrom={"type": "end"})
+    error = agent.error("session/resume", sessionId=session, cwd=str(work), replayFrom={"type": "end"})
     assert (error["code"], error["data"]["path"]) == (-32602, "params.replayFrom.type")
 
 
@@ -73,10 +74,10 @@ def test_a_session_is_shown_again_as_it_was(acp2: StartAcp, work2: Path) -> None
     ],
 )
 def test_each_end_of_work_has_its_reason_and_the_prompt_stays_accepted(
-    acp2: StartAcp, work2: Path, answer: Scripted, reason: str
+    acp2: StartAcp, work: Path, answer: Scripted, reason: str
 ) -> None:
     agent = acp2(script=[answer, {"text": "better"}])
-    session = opened(agent, work2)
+    session = opened(agent, work)
     end = turn(agent, session, "Go")
     if reason == "error":
         assert end["error"]["code"] == -32603
@@ -86,18 +87,18 @@ def test_each_end_of_work_has_its_reason_and_the_prompt_stays_accepted(
     assert turn(agent, session, "Again")["stopReason"] == "end_turn"
 
 
-def test_a_limit_is_its_own_reason(acp2: StartAcp, work2: Path) -> None:
+def test_a_limit_is_its_own_reason(acp2: StartAcp, work: Path) -> None:
     call = {"tool_calls": [{"name": "bash", "args": {"command": "true"}}]}
     agent = acp2("--max-turns", "1", script=[call, call])
-    end = turn(agent, opened(agent, work2), "Go")
+    end = turn(agent, opened(agent, work), "Go")
 
     assert (end["stopReason"], "limit" in end["_meta"]["pinnace"]) == ("max_turn_requests", True)
 
 
-def test_a_prompt_without_a_key_is_refused_and_no_message_is_shown(acp2: StartAcp, work2: Path, tmp_path: Path) -> None:
+def test_a_prompt_without_a_key_is_refused_and_no_message_is_shown(acp2: StartAcp, work: Path, tmp_path: Path) -> None:
     """It may be sent again after the login."""
     first = acp2(script=[{"text": "one"}, {"text": "two"}])
-    session = opened(first, work2)
+    session = opened(first, work)
     turn(first, session, "a")
     assert first.end() == 0
     models = tmp_path / "home" / "agent" / "models.json"
@@ -105,8 +106,8 @@ def test_a_prompt_without_a_key_is_refused_and_no_message_is_shown(acp2: StartAc
     described["providers"]["fake"]["apiKey"] = "$MISSING_KEY"
     agent = acp2(models=described)
     begun(agent)
-    assert agent.error("session/new", cwd=str(work2))["code"] == -32000
-    agent.call("session/resume", sessionId=session, cwd=str(work2))
+    assert agent.error("session/new", cwd=str(work))["code"] == -32000
+    agent.call("session/resume", sessionId=session, cwd=str(work))
     since = len(agent.messages)
     error = agent.error("session/prompt", sessionId=session, prompt=text("b"))
     end = idle(agent, since)
@@ -120,12 +121,12 @@ def test_a_prompt_without_a_key_is_refused_and_no_message_is_shown(acp2: StartAc
 
 
 def test_a_second_prompt_is_accepted_when_the_work_of_the_first_has_ended(
-    acp2: StartAcp, work2: Path, llm: MakeLlm
+    acp2: StartAcp, work: Path, llm: MakeLlm
 ) -> None:
     """Each has its message, its response and its end; one that waits can be cancelled."""
     server = llm([{"text": "one", "hold": "gate"}, {"text": "two"}])
     agent = acp2(server=server)
-    session = opened(agent, work2)
+    session = opened(agent, work)
     first, second, third = (
         agent.request("session/prompt", sessionId=session, prompt=text(said)) for said in ("a", "b", "c")
     )
@@ -177,7 +178,7 @@ def extension(pi):
 """
 
 
-def test_a_cancellation_ends_work_in_each_state(acp2: StartAcp, work2: Path, llm: MakeLlm) -> None:
+def test_a_cancellation_ends_work_in_each_state(acp2: StartAcp, work: Path, llm: MakeLlm) -> None:
     """While an extension checks the prompt, a form is open, the model is silent, a tool runs, a compaction is made.
 
     A prompt without a message is refused; the others stay accepted. The next prompt runs.
@@ -191,10 +192,10 @@ def test_a_cancellation_ends_work_in_each_state(acp2: StartAcp, work2: Path, llm
             {"text": "last"},
         ]
     )
-    path = work2.parent / "extension.py"
+    path = work.parent / "extension.py"
     path.write_text(EXTENSION)
     agent = acp2("-e", str(path), server=server, settings={"compaction": {"keepRecentTokens": 1}})
-    session = opened(agent, work2, elicitation={"form": {}})
+    session = opened(agent, work, elicitation={"form": {}})
     ends = [
         _cancelled(agent, session, "preflight", lambda: agent.update("notice", title="checking")),
         _cancelled(agent, session, "/ask", lambda: agent.update("state_update", state="requires_action")),
@@ -215,11 +216,11 @@ def test_a_cancellation_ends_work_in_each_state(acp2: StartAcp, work2: Path, llm
     assert turn(agent, session, "last")["stopReason"] == "end_turn"
 
 
-def test_a_command_is_a_message_of_its_own_and_work_that_it_begins_belongs_to_it(acp2: StartAcp, work2: Path) -> None:
-    path = work2.parent / "extension.py"
+def test_a_command_is_a_message_of_its_own_and_work_that_it_begins_belongs_to_it(acp2: StartAcp, work: Path) -> None:
+    path = work.parent / "extension.py"
     path.write_text(EXTENSION)
     agent = acp2("-e", str(path), script=[{"text": "answer"}])
-    session = opened(agent, work2)
+    session = opened(agent, work)
     quiet, say = turn(agent, session, "/quiet"), turn(agent, session, "/say hello")
     nothing = turn(agent, session, "/compact")
 
@@ -232,11 +233,11 @@ def test_a_command_is_a_message_of_its_own_and_work_that_it_begins_belongs_to_it
 
 
 def test_a_steered_message_is_shown_and_work_without_a_prompt_has_states(
-    acp2: StartAcp, work2: Path, llm: MakeLlm
+    acp2: StartAcp, work: Path, llm: MakeLlm
 ) -> None:
     server = llm([{"text": "one", "hold": "gate"}, {"text": "two"}])
     agent = acp2(server=server)
-    session = opened(agent, work2)
+    session = opened(agent, work)
     assert agent.call("_session/steering", sessionId=session, prompt=text("a")) == {"outcome": "startedNewTurn"}
     server.wait_reached("gate")
     assert agent.call("_session/steering", sessionId=session, prompt=text("b")) == {"outcome": "injected"}
@@ -247,11 +248,11 @@ def test_a_steered_message_is_shown_and_work_without_a_prompt_has_states(
     assert states(agent.updates(session)) == ["running", "idle:end_turn"]
 
 
-def test_a_session_that_is_closed_ends_its_work_before_the_response(acp2: StartAcp, work2: Path, llm: MakeLlm) -> None:
+def test_a_session_that_is_closed_ends_its_work_before_the_response(acp2: StartAcp, work: Path, llm: MakeLlm) -> None:
     """Held prompts are refused, and nothing of the session follows; to close one that is not open is a success."""
     server = llm([{"text": "one", "hold": "gate"}])
     agent = acp2(server=server)
-    session = opened(agent, work2)
+    session = opened(agent, work)
     agent.call("session/prompt", sessionId=session, prompt=text("a"))
     held = agent.request("session/prompt", sessionId=session, prompt=text("b"))
     server.wait_reached("gate")
@@ -264,10 +265,10 @@ def test_a_session_that_is_closed_ends_its_work_before_the_response(acp2: StartA
     assert agent.call("session/close", sessionId=session) == {"_meta": {}}
 
 
-def test_the_death_of_an_agent_ends_its_work_with_an_error(acp2: StartAcp, work2: Path, llm: MakeLlm) -> None:
+def test_the_death_of_an_agent_ends_its_work_with_an_error(acp2: StartAcp, work: Path, llm: MakeLlm) -> None:
     server = llm([{"text": "one", "hold": "gate"}])
     agent = acp2(server=server)
-    session = opened(agent, work2)
+    session = opened(agent, work)
     agent.call("session/prompt", sessionId=session, prompt=text("a"))
     held = agent.request("session/prompt", sessionId=session, prompt=text("b"))
     server.wait_reached("gate")
@@ -280,36 +281,36 @@ def test_the_death_of_an_agent_ends_its_work_with_an_error(acp2: StartAcp, work2
     assert agent.response(held)["error"]["code"] == -32603
 
 
-def test_an_accepted_prompt_survives_a_kill_with_its_id(acp2: StartAcp, work2: Path, llm: MakeLlm) -> None:
+def test_an_accepted_prompt_survives_a_kill_with_its_id(acp2: StartAcp, work: Path, llm: MakeLlm) -> None:
     """Of the adapter and of the agent; exactly once, and with the id that the response had."""
     server = llm([{"text": "one", "hold": "gate"}, {"text": "two"}])
     first = acp2(server=server)
-    session = opened(first, work2)
+    session = opened(first, work)
     accepted = first.call("session/prompt", sessionId=session, prompt=text("keep this"))["messageId"]
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.kill()
 
     second = acp2(server=server)
     begun(second)
-    second.call("session/resume", sessionId=session, cwd=str(work2), replayFrom={"type": "start"})
+    second.call("session/resume", sessionId=session, cwd=str(work), replayFrom={"type": "start"})
     shown = [each for each in transcript(second.updates(session)) if each["of"] == "user_message"]
     assert [(each["id"], each["text"]) for each in shown] == [(accepted, "keep this")]
     server.release("gate")
     assert turn(second, session, "go on")["stopReason"] == "end_turn"
 
 
-def test_a_session_at_work_is_resumed_with_its_state(acp2: StartAcp, work2: Path) -> None:
+def test_a_session_at_work_is_resumed_with_its_state(acp2: StartAcp, work: Path) -> None:
     """What has been said so far is shown, and what comes follows it."""
     call = {"name": "bash", "args": {"command": "echo out; while [ ! -e next ]; do sleep 0.01; done"}}
     agent = acp2(script=[{"text": "I look.", "tool_calls": [call]}, {"text": "done"}])
-    session = opened(agent, work2)
+    session = opened(agent, work)
     agent.call("session/prompt", sessionId=session, prompt=text("Go"))
     agent.update("terminal_output_chunk")
     since = len(agent.messages)
     start = {"type": "start"}
-    agent.call("session/resume", sessionId=session, cwd=str(work2), replayFrom=start)
+    agent.call("session/resume", sessionId=session, cwd=str(work), replayFrom=start)
     resumed = agent.updates(session, since)
-    (work2 / "next").touch()
+    (work / "next").touch()
     idle(agent, since)
 
     assert states(resumed) == ["running"]
@@ -320,5 +321,5 @@ def test_a_session_at_work_is_resumed_with_its_state(acp2: StartAcp, work2: Path
         ("out\n", {"exitCode": 0})
     ]
     again = len(agent.messages)
-    agent.call("session/resume", sessionId=session, cwd=str(work2), replayFrom=start)
+    agent.call("session/resume", sessionId=session, cwd=str(work), replayFrom=start)
     assert transcript(agent.updates(session, again)) == shown

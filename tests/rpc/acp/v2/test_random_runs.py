@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rpc.acp.v2.conftest import StartAcp, begun, idle, text, transcript
+from tests.rpc.acp.conftest import StartAcp
+from tests.rpc.acp.v2.conftest import begun, idle, text, transcript
 
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
@@ -44,7 +45,7 @@ RUN = st.tuples(st.lists(WORKING, max_size=2), LAST)
 
 
 def test_random_runs_are_shown_again_as_they_were_in_version_2(
-    acp2: StartAcp, work2: Path, llm: Callable[[Iterable[Scripted]], FakeLlm]
+    acp2: StartAcp, work: Path, llm: Callable[[Iterable[Scripted]], FakeLlm]
 ) -> None:
     """By an agent of their own, with equal ids of calls as some servers give them."""
     server = llm([])
@@ -54,9 +55,9 @@ def test_random_runs_are_shown_again_as_they_were_in_version_2(
     @settings(max_examples=EXAMPLES)
     @given(st.lists(RUN, min_size=1, max_size=3))
     def check(runs: list[tuple[list[Mapping[str, Any]], Mapping[str, Any]]]) -> None:
-        (work2 / "a.txt").write_text("one\n")
-        (work2 / "b.txt").unlink(missing_ok=True)
-        session = agent.call("session/new", cwd=str(work2))["sessionId"]
+        (work / "a.txt").write_text("one\n")
+        (work / "b.txt").unlink(missing_ok=True)
+        session = agent.call("session/new", cwd=str(work))["sessionId"]
         for working, last in runs:
             for answer in (*working, last):
                 numbered = [{**call, "id": f"call_{at % 2}"} for at, call in enumerate(answer.get("tool_calls", ()))]
@@ -67,7 +68,7 @@ def test_random_runs_are_shown_again_as_they_were_in_version_2(
         live = transcript(agent.updates(session))
         agent.call("session/close", sessionId=session)
         since = len(agent.messages)
-        agent.call("session/resume", sessionId=session, cwd=str(work2), replayFrom={"type": "start"})
+        agent.call("session/resume", sessionId=session, cwd=str(work), replayFrom={"type": "start"})
         assert transcript(agent.updates(session, since)) == live
         agent.call("session/delete", sessionId=session)
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from tests.rpc.acp.v2.conftest import INFO, StartAcp, begun, idle, opened, text, turn
+from tests.rpc.acp.conftest import StartAcp
+from tests.rpc.acp.v2.conftest import INFO, begun, idle, opened, text, turn
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HERE: Final = Path(__file__).parent
@@ -112,43 +113,43 @@ def test_a_client_that_asks_for_version_1_gets_it(acp: StartAcp) -> None:
     assert acp().call("initialize", protocolVersion=1)["protocolVersion"] == 1
 
 
-def test_sessions_are_listed_by_folder_and_deleted(acp2: StartAcp, work2: Path) -> None:
+def test_sessions_are_listed_by_folder_and_deleted(acp2: StartAcp, work: Path) -> None:
     """With and without servers; of a folder without sessions the list is empty; to delete none is a success."""
     agent = acp2(script=[{"text": "one"}, {"text": "two"}])
     begun(agent)
-    first = agent.call("session/new", cwd=str(work2))["sessionId"]
-    second = agent.call("session/new", cwd=str(work2), mcpServers=[])["sessionId"]
+    first = agent.call("session/new", cwd=str(work))["sessionId"]
+    second = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
     turn(agent, first, "a")
     turn(agent, second, "b")
     listed = agent.call("session/list")["sessions"]
-    here = agent.call("session/list", cwd=str(work2))["sessions"]
+    here = agent.call("session/list", cwd=str(work))["sessions"]
 
     assert first != second
     assert {first, second} == {each["sessionId"] for each in listed} == {each["sessionId"] for each in here}
-    assert {str(work2)} == {each["cwd"] for each in listed}
+    assert {str(work)} == {each["cwd"] for each in listed}
     assert agent.call("session/list", cwd="/no/such/folder") == {"sessions": []}
     for session in (first, first, "no-such-session"):
         agent.call("session/delete", sessionId=session)
     assert [second] == [each["sessionId"] for each in agent.call("session/list")["sessions"]]
 
 
-def test_more_folders_are_taken_by_new_and_by_resume(acp2: StartAcp, work2: Path) -> None:
-    other = work2.parent / "other"
+def test_more_folders_are_taken_by_new_and_by_resume(acp2: StartAcp, work: Path) -> None:
+    other = work.parent / "other"
     other.mkdir()
     agent = acp2(script=[{"text": "one"}])
     begun(agent)
-    session = agent.call("session/new", cwd=str(work2), additionalDirectories=[str(other)])["sessionId"]
+    session = agent.call("session/new", cwd=str(work), additionalDirectories=[str(other)])["sessionId"]
     turn(agent, session, "a")
     agent.call("session/close", sessionId=session)
-    agent.call("session/resume", sessionId=session, cwd=str(work2), additionalDirectories=[str(other)])
-    error = agent.error("session/resume", sessionId=session, cwd=str(work2), additionalDirectories=["other"])
+    agent.call("session/resume", sessionId=session, cwd=str(work), additionalDirectories=[str(other)])
+    error = agent.error("session/resume", sessionId=session, cwd=str(work), additionalDirectories=["other"])
     assert (error["code"], error["data"]["path"]) == (-32602, "params.additionalDirectories[0]")
 
 
-def test_each_offered_kind_of_block_is_accepted_and_others_are_refused(acp2: StartAcp, work2: Path) -> None:
+def test_each_offered_kind_of_block_is_accepted_and_others_are_refused(acp2: StartAcp, work: Path) -> None:
     """What is refused is no message, and begins no work."""
     agent = acp2(script=[{"text": "seen"}])
-    session = opened(agent, work2)
+    session = opened(agent, work)
     blocks: list[dict[str, Any]] = [
         {"type": "text", "text": "See "},
         {"type": "image", "data": PIXEL, "mimeType": "image/png"},
@@ -167,8 +168,8 @@ def test_each_offered_kind_of_block_is_accepted_and_others_are_refused(acp2: Sta
     assert [each["type"] for each in shown] == ["text", "resource", "image"]
 
 
-def test_without_forms_no_form_is_asked_for(acp2: StartAcp, work2: Path) -> None:
-    path = work2.parent / "asking.py"
+def test_without_forms_no_form_is_asked_for(acp2: StartAcp, work: Path) -> None:
+    path = work.parent / "asking.py"
     path.write_text(
         """
 def extension(pi):
@@ -178,18 +179,18 @@ def extension(pi):
 """
     )
     agent = acp2("-e", str(path))
-    session = opened(agent, work2)
+    session = opened(agent, work)
     assert turn(agent, session, "/ask")["stopReason"] == "end_turn"
 
     assert agent.update("notice", title="None None")
     assert [message for message in agent.messages if message.get("method") == "elicitation/create"] == []
 
 
-def test_metadata_of_the_client_changes_nothing(acp2: StartAcp, work2: Path) -> None:
+def test_metadata_of_the_client_changes_nothing(acp2: StartAcp, work: Path) -> None:
     """Of any message; a method of others has an answer; each prompt has an id of its own."""
     agent = acp2(script=[{"text": "one"}, {"text": "two"}])
     agent.call("initialize", protocolVersion=2, info=INFO, _meta={"a": 1})
-    session = agent.call("session/new", cwd=str(work2), _meta={"b": {}})["sessionId"]
+    session = agent.call("session/new", cwd=str(work), _meta={"b": {}})["sessionId"]
     agent.notify("session/cancel", sessionId=session, _meta={"c": []})
     since = len(agent.messages)
     first = agent.call("session/prompt", sessionId=session, prompt=text("a"), _meta={"d": None})["messageId"]
@@ -199,10 +200,10 @@ def test_metadata_of_the_client_changes_nothing(acp2: StartAcp, work2: Path) -> 
     assert agent.error("_no/such/method")["code"] == -32601
 
 
-def test_each_option_has_one_of_its_values(acp2: StartAcp, work2: Path) -> None:
+def test_each_option_has_one_of_its_values(acp2: StartAcp, work: Path) -> None:
     agent = acp2("--model", "m2")
     begun(agent)
-    for option in agent.call("session/new", cwd=str(work2))["configOptions"]:
+    for option in agent.call("session/new", cwd=str(work))["configOptions"]:
         if option["type"] == "select":
             values = [each["value"] for each in option["options"]]
             assert len(values) == len(set(values))

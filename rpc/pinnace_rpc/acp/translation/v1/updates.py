@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pinnace_rpc.acp.translation import tool_calls
 from pinnace_rpc.acp.translation.abilities import Abilities
-from pinnace_rpc.acp.translation.parts import RETRYING, chunk, compaction_end, details, notice, untitled, usage
+from pinnace_rpc.acp.translation.parts import RETRYING, chunk, compaction_end, details, info, notice, untitled, usage
 from pinnace_rpc.acp.translation.shown import (
     Call,
     CallAnnounced,
@@ -72,7 +72,7 @@ class Updates:
             CompactionEnded: self._compacted,
             SummaryReplayed: self._summary,
             Retried: self._retried,
-            InfoChanged: self._info,
+            InfoChanged: lambda shown: iter((info(shown),)),
             TitleCleared: lambda shown: iter((untitled(),)),
             DetailsChanged: lambda shown: iter((details(shown.details),)),
             OptionsChanged: self._options,
@@ -189,11 +189,6 @@ class Updates:
             yield details({"retry": shown.details})
 
     # The session.
-
-    def _info(self, shown: InfoChanged) -> Iterator[Update]:
-        fields = {"title": shown.title, "updatedAt": shown.updated_at}
-        given = {name: value for name, value in fields.items() if value is not None}
-        yield {"sessionUpdate": "session_info_update", **given}
 
     def _options(self, shown: OptionsChanged) -> Iterator[Update]:
         yield {"sessionUpdate": "config_option_update", "configOptions": shown.options}

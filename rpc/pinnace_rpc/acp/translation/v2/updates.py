@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.acp.translation import tool_calls
-from pinnace_rpc.acp.translation.parts import RETRYING, chunk, compaction_end, details, notice, untitled, usage
+from pinnace_rpc.acp.translation.parts import RETRYING, chunk, compaction_end, details, info, notice, untitled, usage
 from pinnace_rpc.acp.translation.shown import (
     Call,
     CallAnnounced,
@@ -86,7 +86,7 @@ class Updates:
             CompactionEnded: lambda shown: iter((compaction_end(shown),)),
             SummaryReplayed: self._summary,
             Retried: self._retried,
-            InfoChanged: self._info,
+            InfoChanged: lambda shown: iter((info(shown),)),
             TitleCleared: lambda shown: iter((untitled(),)),
             DetailsChanged: lambda shown: iter((details(shown.details),)),
             OptionsChanged: self._options,
@@ -260,11 +260,6 @@ class Updates:
         yield notice(Noticed("warning", RETRYING, shown.error))
 
     # The session.
-
-    def _info(self, shown: InfoChanged) -> Iterator[Update]:
-        fields = {"title": shown.title, "updatedAt": shown.updated_at}
-        given = {name: value for name, value in fields.items() if value is not None}
-        yield {"sessionUpdate": "session_info_update", **given}
 
     def _options(self, shown: OptionsChanged) -> Iterator[Update]:
         yield {"sessionUpdate": "config_option_update", "configOptions": options(shown.options)}
