@@ -214,6 +214,11 @@ def files_and_edits(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
 @example(("a\u2019\nb\u2019\nc\u2019\n", [("'\nb'\nc", "x")]))
 @example(("one \u2014 two\r\nthree  \nfour\r\n", [("two\nthree\n", "2\n3\n")]))
 @example(("a\u2014\nb\nc\n", [("a-\n", "x\n"), ("b\n", "")]))
+@example(("a\t\n", [("a\t \n", "\t\n")]))
+@example(("\ufb01\t\r", [("fi\t", "\t")]))
+@example(("\u2019'", [("'\u2019", "\u2019'")]))
+@example(("b\u0301", [("\u0301 ", "\u0301 ")]))
+@example(("\r\na\n a", [(" \na \n", "\na\n ")]))
 def test_a_file_becomes_what_the_rules_say(case: tuple[str, list[tuple[str, str]]]) -> None:
     source, edits = case
     # What is blank is only ever looked for as it is: a rule of ours, held elsewhere.

@@ -20,6 +20,8 @@ _CHARACTER: Final = re.compile(
 _WORD: Final = re.compile(r"\w+|(?s:.)")
 _MOST_COMPARED: Final = 250_000
 """Lines or words of two texts, multiplied: comparing these takes some tens of milliseconds."""
+_MOST_CHARACTERS: Final = 40_000
+"""Likewise, of characters: some milliseconds for each edit."""
 
 
 class TextReplacement(NamedTuple):
@@ -54,24 +56,63 @@ def fuzzy_replacements(text: str, matches: Sequence[EditMatch]) -> list[TextRepl
     """Return matches in the normalised text as replacements in the text itself.
 
     What a model repeats of its oldText in its newText stays as the file has it: quotes, dashes and trailing blanks that
-    it wrote in another form were not to change. So does everything around a match.
+    it wrote in another form were not to change. So does everything around a match. Where lines that are rewritten as a
+    whole have fewer changes, these are: blanks and quotes that occur twice may have been taken for each other.
 
     Args:
         text: With LF line ends.
         matches: By position, not overlapping.
     """
     normalised = normalise(text)
+    merged = _merged_replacements(text, normalised, matches)
+    replacements: list[TextReplacement] = []
+    for lines in _whole_lines(text, normalised, matches):
+        own = text[lines.start : lines.end]
+        behind, _, _ = text[lines.end :].partition("\n")  # blanks in front of it are not at the end of a line
+        if normalise(lines.new + behind) == normalise(own + behind):
+            continue  # it would only be written in another form
+        inside = [each for each in merged if lines.start <= each.start and each.end <= lines.end]
+        moved = [TextReplacement(each.start - lines.start, each.end - lines.start, each.new) for each in inside]
+        is_closer = not inside or _distance(own, lines.new) < _distance(own, replaced_text(own, moved))
+        replacements += [lines] if is_closer else inside
+    return replacements
+
+
+def _merged_replacements(text: str, normalised: str, matches: Sequence[EditMatch]) -> list[TextReplacement]:
+    """Return matches as replacements that keep what the file has; none if a match is a part of a character."""
     lines = _Lines(text, normalised)
     replacements: list[TextReplacement] = []
     for match in matches:
         places = lines.places(match.start, match.end)
         start, end = places.own.get(match.start), places.own.get(match.end)
-        if start is None or end is None:
-            # It is a part of a character, such as one letter of a ligature.
-            return _whole_lines(text, normalised, matches)
+        if start is None or end is None:  # for instance one letter of a ligature
+            return []
         new = _merged(match, normalised[match.start : match.end], text, places.own)
         replacements.append(TextReplacement(start, end, new))
     return replacements
+
+
+def _distance(old: str, new: str) -> int:
+    """Return how many characters have to be removed and added; of stretches that are too long to compare, all."""
+    same = _shared(old, new)
+    old, new = old[same:], new[same:]
+    same = _shared(old[::-1], new[::-1])
+    old, new = old[: len(old) - same], new[: len(new) - same]
+    if len(old) * len(new) > _MOST_CHARACTERS:
+        return len(old) + len(new)
+    row = list(range(len(new) + 1))
+    for one in old:
+        diagonal, row[0] = row[0], row[0] + 1
+        for place, other in enumerate(new, 1):
+            nearest = diagonal if one == other else min(row[place], row[place - 1]) + 1
+            diagonal, row[place] = row[place], nearest
+    return row[-1]
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class _Places(NamedTuple):
