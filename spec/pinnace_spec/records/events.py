@@ -19,18 +19,20 @@ from pinnace_spec.records.compactions import (
 )
 from pinnace_spec.records.messages import (
     AssistantMessage,
+    ChangeOrigin,
     FailureCode,
     FileMethod,
     ImageContent,
     McpSource,
     McpState,
+    SessionChange,
     TextContent,
     ThinkingLevel,
     ToolResultMessage,
     WarningKind,
 )
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
-from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest
+from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest, UiResolved
 from pinnace_spec.records.updates import DeltaUpdate, SeedUpdate, WholeUpdate
 from pinnace_spec.rules.limits import LimitName
 
@@ -213,6 +215,28 @@ class SessionInfoChanged(OutputModel):
     name: NonEmpty | None = None
 
 
+class SessionChanged(OutputModel):
+    """Reads show another conversation from now on: another session, or another branch of it.
+
+    A client that shows the conversation loads it again (`get_entries` or `get_messages`). The record follows all runs
+    and messages of the former conversation and precedes those of the new one.
+    """
+
+    type: Literal["session_changed"]
+    reason: SessionChange
+    by: ChangeOrigin | None = None
+    """What asked for it; absent where another process has appended."""
+    sessionId: NonEmpty
+    sessionFile: NonEmpty | None = None
+    leafId: NonEmpty | None
+
+    @model_validator(mode="after")
+    def _has_an_origin(self) -> Self:
+        if (self.by is None) != (self.reason == "takeover"):
+            raise ValueError("by exactly if a command has changed the session")
+        return self
+
+
 class SessionEntry(OutputModel):
     """A line of a session file. Open: entries of other programs and generations are passed on as they are."""
 
@@ -359,6 +383,7 @@ _SAME_IN_ALL: Final[Mapping[str, object]] = {
 _PI: Final[Mapping[str, object]] = {
     **_SAME_IN_ALL,
     "extension_ui_request": AnyUiRequest,
+    "extension_ui_resolved": UiResolved,
     "client_request": ClientRequest,
     "mcp_status": McpStatus,
     "warning": WarningEvent,
@@ -377,6 +402,7 @@ _PI: Final[Mapping[str, object]] = {
     "bash_execution_update": BashExecutionUpdate,
     "thinking_level_changed": ThinkingLevelChanged,
     "session_info_changed": SessionInfoChanged,
+    "session_changed": SessionChanged,
     "entry_appended": EntryAppended,
 }
 EVENTS: Final[Mapping[Profile, Mapping[str, object]]] = {

@@ -35,6 +35,8 @@ LATER_TYPES = {
     "client_request",
     "mcp_status",
     "warning",
+    "session_changed",
+    "extension_ui_resolved",
 }
 
 COST: Json = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
@@ -68,6 +70,7 @@ STEP: Json = {"type": "text_delta", "contentIndex": 0, "delta": "x", "partial": 
 FAILURE: Json = {"errorCode": "server_error", "status": 500, "attempts": 2}
 ASKED: Json = {"id": "r1", "toolCallId": "c1", "path": "/a", "timeout": 1}
 SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
+SESSION: Json = {"sessionId": "s", "sessionFile": "/a/s.jsonl", "leafId": None}
 RECORDS: list[Json] = [
     {"type": "agent_start"},
     {"type": "agent_end", "messages": [USER, ASSISTANT, RESULT], "willRetry": False},
@@ -100,14 +103,15 @@ RECORDS: list[Json] = [
     {"type": "client_request", "method": "write_text_file", **ASKED, "content": "x"},
     {"type": "mcp_status", **SERVER},
     {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
+    {"type": "session_changed", "reason": "new", "by": "client", **SESSION},
+    {"type": "extension_ui_resolved", "id": "r1", "reason": "timeout"},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
 ]
 # What is open on purpose.
 OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
-    "remedy",
-    "source",
+    *("remedy", "source", "sessionFile"),
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
     *("assistantEntryId", "callIndex", "gated", "error"),
     *("statusText", "widgetLines", "widgetPlacement", "details", "errorCode", "status", "attempts"),
@@ -175,7 +179,8 @@ def test_an_unknown_key_anywhere_is_found(record: Json) -> None:
 @pytest.mark.parametrize("wrong", [None, 0.5, [[]], {"a": 1}])
 def test_a_value_of_the_wrong_kind_is_found(record: Json, wrong: Json) -> None:
     for key in record:
-        if not (key == "id" and isinstance(wrong, float)) and not (key in OPEN and isinstance(wrong, dict)):
+        may_be = (key == "id" and isinstance(wrong, float)) or (key in OPEN and isinstance(wrong, dict))
+        if not may_be and (key, wrong) != ("leafId", None):
             assert problems({**record, key: wrong}), key
 
 
@@ -187,6 +192,7 @@ def test_a_field_that_lacks_is_found_unless_it_may_be_absent(record: Json) -> No
             ("message_update", "usage"),
             ("extension_ui_request", "id"),
             ("client_request", "id"),
+            ("extension_ui_resolved", "id"),
             ("client_request", "timeout"),
             ("extension_error", "error"),
             ("mcp_status", "name"),
