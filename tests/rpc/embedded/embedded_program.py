@@ -36,6 +36,9 @@ async def serve(flags: list[str]) -> int:
     agent.close()
     if agent.stderr_tail:
         sys.stderr.write(f"pinnace: {agent.stderr_tail}\n")
+    if ended_by[:1] == [signal.SIGINT]:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
     return 128 + ended_by[0] if ended_by else agent.exit_code or 0
 
 
