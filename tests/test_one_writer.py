@@ -31,6 +31,7 @@ DESCRIPTOR_WRITERS: Final = {
     "agent/pinnace_agent/files/atomic_file.py": "what its importers have redacted, or a copy of a file of the user's",
     "rpc/pinnace_rpc/batch/coordinator.py": "a constant text, in a handler of signals",
     "rpc/pinnace_rpc/attach/pump.py": "what an agent has redacted, byte for byte",
+    "rpc/pinnace_rpc/embedded/thread.py": "one byte that wakes the loop of a program",
     "rpc/pinnace_rpc/host/agent.py": "what the host keeps about an agent; no key is known to it",
     "rpc/pinnace_rpc/host/agents/process.py": "the stdin of an agent: commands of its clients, byte for byte",
     "rpc/pinnace_rpc/host/connection.py": "records that the agent has redacted",

@@ -51,7 +51,7 @@ html_search_language = "en"
 CONTENTS: Final = {
     "docs/index": {
         "Start": "../README quickstart command-line faq glossary",
-        "Clients": "rpc rpc-reference python-client offline migrating-from-pi",
+        "Clients": "rpc rpc-reference python-client python-agent offline migrating-from-pi",
         "Use": "configuration providers prompts tools sandbox extensions typescript-extensions sessions durable-agents "
         "fleet recipes editors terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "

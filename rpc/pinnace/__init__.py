@@ -23,8 +23,10 @@ if TYPE_CHECKING:
         ProtocolError,
         Run,
         RunFailed,
+        StartFailed,
         TextStream,
     )
+    from pinnace_rpc.embedded import Agent, open_agent
     from pinnace_spec.records.parsing import parse_command
     from pinnace_spec.statechart.transitions import CHART, Transition
     from pinnace_spec.wire.framing import LineDecoder
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHART",
+    "Agent",
     "AgentExited",
     "AsyncioClient",
     "BlockingClient",
@@ -49,14 +52,18 @@ __all__ = [
     "ProtocolError",
     "Run",
     "RunFailed",
+    "StartFailed",
     "TextStream",
     "Transition",
     "decode_line",
     "encode_record",
+    "open_agent",
     "parse_command",
 ]
 
 _HOMES = {
+    "Agent": "pinnace_rpc.embedded",
+    "open_agent": "pinnace_rpc.embedded",
     "AgentExited": "pinnace_rpc.client",
     "AsyncioClient": "pinnace_rpc.client",
     "BlockingClient": "pinnace_rpc.client",
@@ -71,6 +78,7 @@ _HOMES = {
     "ProtocolError": "pinnace_rpc.client",
     "Run": "pinnace_rpc.client",
     "RunFailed": "pinnace_rpc.client",
+    "StartFailed": "pinnace_rpc.client",
     "TextStream": "pinnace_rpc.client",
     "CHART": "pinnace_spec.statechart.transitions",
     "Transition": "pinnace_spec.statechart.transitions",

@@ -20,13 +20,13 @@ question that is open at a change stays open, and its answer decides the call th
 import hashlib
 import json
 import logging
-import os
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pinnace_agent.core.json_values import NotJsonError, own_copy, same_json
 from pinnace_agent.core.ports.emitter import extension_error
+from pinnace_agent.core.surroundings import environment
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.files.paths import protected_places
 from pinnace_agent.tools import READ_ONLY_TOOLS
@@ -89,7 +89,7 @@ class ToolApproval:
         has_user: bool,
         timeout_s: float | None = None,
         sandbox: "SandboxReport | None" = None,
-        env: Mapping[str, str] = os.environ,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """Begin with the mode of the start.
 
@@ -99,13 +99,13 @@ class ToolApproval:
             has_user: Whether a client can answer questions.
             timeout_s: How long the user has to answer; None: no limit.
             sandbox: The sandbox of commands, which one may leave if the user approves it; None: there is none.
-            env: The environment that names the user's protected places.
+            env: The environment that names the user's protected places; None: the agent's.
         """
         self._agent = agent
         self._has_user = has_user
         self._timeout_s = timeout_s
         self._sandbox = sandbox
-        self._env = env
+        self._env = environment() if env is None else env
         self._mode: ApprovalMode = mode
         self._allowed: set[str] = set()  # by `_identity`
         self._session: weakref.ref[Session] | None = None  # the session that they are allowed in

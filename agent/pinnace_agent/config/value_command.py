@@ -14,7 +14,7 @@ import trio
 
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.protected import WRITABLE, is_inside
-from pinnace_agent.shell.child_processes import CHILDREN
+from pinnace_agent.shell.child_processes import children
 
 # A key is a few hundred bytes and a token a few thousand: more is a mistake such as `!cat` of the wrong file.
 MAX_COMMAND_OUTPUT_BYTES: Final = 64 * 1024
@@ -78,7 +78,7 @@ async def output_of(command: str, env: Mapping[str, str], timeout_s: float, *, i
 
 async def _bytes_of(command: str, env: Mapping[str, str], is_outside: bool) -> bytes:
     try:
-        child = await CHILDREN.start(
+        child = await children().start(
             ["/bin/sh", "-c", command],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ Must not import httpx or any provider at module level: start-up time.
 
 from typing import Final, Protocol
 
+from pinnace_agent.core.surroundings import PerAgent
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.request import LlmRequest
 from pinnace_spec.rules.errors import ClientError, ErrorCode
@@ -22,7 +23,7 @@ class Provider(Protocol):
         """
 
 
-_providers: dict[str, Provider] = {}
+_providers: Final[PerAgent[dict[str, Provider]]] = PerAgent(dict)
 
 SUPPORTED_APIS: Final = (
     "anthropic-messages",
@@ -37,9 +38,10 @@ def find_provider(api: str) -> Provider | None:
     """Return the provider for an API, or None if this release has none."""
     if api not in SUPPORTED_APIS:
         return None
-    if api not in _providers:
-        _providers[api] = _make(api)
-    return _providers[api]
+    known = _providers.get()
+    if api not in known:
+        known[api] = _make(api)
+    return known[api]
 
 
 def unsupported_api(api: str) -> ClientError:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_agent.shell.child_processes import CHILDREN, Child
+from pinnace_agent.shell.child_processes import Child, children
 
 RUNNER: Final = Path(__file__).with_name("runner") / "main.mjs"
 MAX_HEAP_MIB: Final = 2048
@@ -46,7 +46,7 @@ async def start(launch: Launch, descriptors: Sequence[int]) -> Child:
         OSError: It can't be started.
         ValueError: A path contains a NUL character.
     """
-    return await CHILDREN.start(
+    return await children().start(
         [
             launch.node,
             "--disable-warning=ExperimentalWarning",

@@ -63,20 +63,23 @@ class PromptArgument(NamedTuple):
     problem: str | None = None
 
 
-def read_prompt_argument(argument: str) -> PromptArgument:
+def read_prompt_argument(argument: str, folder: str = "") -> PromptArgument:
     """Return the content of the file that the argument names, or the argument itself if it names none.
+
+    A relative path is one in `folder`, by default in that of the process.
 
     An existing file that can't be read is a problem: its path is no instruction to a model.
     """
     # Bytes of a command line that are not UTF-8 are lone surrogates here, which no request can contain.
     text = argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
-        if not os.path.exists(argument) or os.path.isdir(argument):
+        path = os.path.join(folder, argument)
+        if not os.path.exists(path) or os.path.isdir(path):
             return PromptArgument(text)
     except (OSError, ValueError):  # too long or too odd for a path
         return PromptArgument(text)
     try:
-        return PromptArgument(read_regular(argument, MAX_PROMPT_BYTES).decode("utf-8-sig"))
+        return PromptArgument(read_regular(path, MAX_PROMPT_BYTES).decode("utf-8-sig"))
     except TextFileError as error:
         return PromptArgument("", f"{argument} {error.text}")
     except UnicodeDecodeError:

@@ -41,7 +41,7 @@ from pinnace_agent.sandbox.probe import Unavailable, find_bubblewrap, probe, pro
 from pinnace_agent.sandbox.protections import Protections
 from pinnace_agent.sandbox.repositories import Unprotectable
 from pinnace_agent.sandbox.witness import marks_of, news_text
-from pinnace_agent.shell.child_processes import CHILDREN, Child
+from pinnace_agent.shell.child_processes import Child, children
 from pinnace_agent.shell.environment import WITHHELD
 from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.bash import BashTool, SandboxFacts
@@ -146,7 +146,7 @@ class Sandbox:
         try:
             places = await trio.to_thread.run_sync(self._places_in, folder, session_file)
             if places.folder != self.places.folder:
-                await probe_as_child(CHILDREN, self._made(places), places.folder)
+                await probe_as_child(children(), self._made(places), places.folder)
         except (OSError, Unavailable) as error:
             reason = error.strerror or error if isinstance(error, OSError) else error
             raise FolderRefused(
@@ -168,7 +168,7 @@ class Sandbox:
         self.places = places
         _run_nothing_from(self.writable)
         self._confinement = self._confined(places)
-        CHILDREN.confinement = self._confinement
+        children().confinement = self._confinement
         if self._bash is not None:
             self._bash.use_sandbox(self._facts())
 
@@ -356,7 +356,7 @@ def start_sandbox(  # what options and settings hold
     WITHHELD.clear()
     WITHHELD.update(withheld_variables(os.environ, policy.environment))
     atexit.register(sandbox.close)
-    CHILDREN.confinement = sandbox.confinement
+    children().confinement = sandbox.confinement
     FILE_CALLS.use(_file_helpers(sandbox))
     notice(sandbox.line())
     for line in _of_variables():
@@ -433,7 +433,7 @@ def _file_helpers(sandbox: Sandbox) -> FileHelpers:
         # Of the environment a helper needs nothing, and the keys in it are none of its business.
         path = sandbox.session_file
         env = {} if path is None else {SESSION_VARIABLE: path}
-        return await CHILDREN.start(
+        return await children().start(
             arguments, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd="/", access="tools"
         )
 

@@ -19,12 +19,13 @@ import signal
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 import trio
 
+from pinnace_agent.core.surroundings import PerAgent, environment
 from pinnace_agent.shell.protection import adopt_orphans
 
 if TYPE_CHECKING:  # loaded with the first command
@@ -151,10 +152,12 @@ class Child:
 
 
 class ChildProcesses:
-    """The running commands of this process. Use it in the event loop; `kill_all` may be called from any thread."""
+    """The running commands of one agent. Use it in the event loop; `kill_all` may be called from any thread."""
 
     __slots__ = (
+        "__weakref__",
         "_descendants",
+        "_has_others",
         "_is_closed",
         "_running",
         "_secret",
@@ -166,9 +169,16 @@ class ChildProcesses:
         "owns_all",
     )
 
-    def __init__(self, watchdog: "CommandWatchdog | None" = None) -> None:
-        """Start nothing yet; `watchdog` kills the commands if this process is killed; None: the one of this process."""
+    def __init__(self, watchdog: "CommandWatchdog | None" = None, *, has_others: bool = False) -> None:
+        """Start nothing yet.
+
+        Args:
+            watchdog: Kills the commands if this process is killed; None: the one of this process.
+            has_others: Whether the process belongs to a program: then a process counts as one of a command only if it
+                shows that itself, and signals are left alone.
+        """
         self._watchdog = watchdog
+        self._has_others = has_others
         self._running: dict[int, Child] = {}
         self._secret = _new_secret()
         # By number, including those that were released and not reaped. No other code may take their status.
@@ -225,7 +235,7 @@ class ChildProcesses:
         """
         watchdog = self._prepare()
         mark = f"{next(_NUMBERS)}.{self._secret}"
-        whole = {**(os.environ if env is None else env), MARK_VARIABLE: mark}
+        whole = {**(environment() if env is None else env), MARK_VARIABLE: mark}
         confinement = None if is_outside else confinement or self.confinement
         confined: ConfinedStart | None = None
         process: RunningProcess
@@ -308,7 +318,11 @@ class ChildProcesses:
             from pinnace_agent.shell.descendants import Descendants
 
             self._descendants = Descendants(
-                MARK_VARIABLE, self._secret, self._known, lambda: self.owns_all and not self._starting
+                MARK_VARIABLE,
+                self._secret,
+                self._known,
+                lambda: self.owns_all and not self._starting,
+                has_others=self._has_others,
             )
             try:
                 adopt_orphans()
@@ -317,9 +331,10 @@ class ChildProcesses:
         token = trio.lowlevel.current_trio_token()
         if token is not self._token:
             self._token = token
-            from pinnace_agent.shell.descendants import listen_for_exits
+            if not self._has_others:
+                from pinnace_agent.shell.descendants import listen_for_exits
 
-            listen_for_exits(self._on_exit)
+                listen_for_exits(self._on_exit)
         return self._watchdog
 
     def _known(self) -> Collection[int]:
@@ -345,15 +360,22 @@ class ChildProcesses:
         self._running.clear()
         self._unreaped.clear()
         self._descendants = None
+        if self._has_others and self._watchdog is not None:
+            self._watchdog.leave_to_the_parent()
         self._token = None
         self._secret = _new_secret()
+
+    def end(self) -> None:
+        """Kill all commands, and let the watchdog, which is no other's, end. For the end of an agent in a program."""
+        self.close()
+        if self._watchdog is not None:
+            self._watchdog.close()
 
 
 def _new_secret() -> str:
     return os.urandom(8).hex()
 
 
-@cache
 def commands_at_once() -> int:
     """Return the number of concurrent commands of the client, and as many of tools and extensions beside them.
 
@@ -367,19 +389,40 @@ def commands_at_once() -> int:
     return max(1, min(MOST_COMMANDS, (limit - _OTHER_DESCRIPTORS) // (2 * _COMMAND_DESCRIPTORS)))
 
 
-@cache
 def client_turns() -> trio.CapacityLimiter:
     """Return the limiter of the client's commands, which never delay those of tools."""
-    return trio.CapacityLimiter(commands_at_once())
+    return _CLIENT_TURNS.get()
 
 
-@cache
 def work_turns() -> trio.CapacityLimiter:
     """Return the limiter of commands of tools and extensions."""
-    return trio.CapacityLimiter(commands_at_once())
+    return _WORK_TURNS.get()
+
+
+def children() -> ChildProcesses:
+    """Return the registry of the agent that runs this code."""
+    return _OWN.get()
+
+
+def _of_program() -> ChildProcesses:
+    from pinnace_agent.shell.watchdog import CommandWatchdog
+
+    made = ChildProcesses(CommandWatchdog(), has_others=True)
+    _IN_PROGRAMS.add(made)
+    return made
+
+
+def _leave_to_the_parent() -> None:
+    for each in (CHILDREN, *_IN_PROGRAMS):
+        each.leave_to_the_parent()
 
 
 CHILDREN: Final = ChildProcesses()
-"""The children of this process."""
+"""The children of a process that is one agent."""
 
-os.register_at_fork(after_in_child=CHILDREN.leave_to_the_parent)
+_IN_PROGRAMS: Final[WeakSet[ChildProcesses]] = WeakSet()
+_OWN: Final = PerAgent(_of_program, of_process=CHILDREN)
+_CLIENT_TURNS: Final = PerAgent(lambda: trio.CapacityLimiter(commands_at_once()))
+_WORK_TURNS: Final = PerAgent(lambda: trio.CapacityLimiter(commands_at_once()))
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)

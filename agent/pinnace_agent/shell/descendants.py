@@ -60,10 +60,16 @@ _SPARE: Final = _Spare()
 class Descendants:
     """The descendants of this process. May be used in any thread."""
 
-    __slots__ = ("_is_all_ours", "_secret", "_started", "_variable")
+    __slots__ = ("_has_others", "_is_all_ours", "_secret", "_started", "_variable")
 
     def __init__(
-        self, variable: str, secret: str, started: Callable[[], Collection[int]], is_all_ours: Callable[[], bool]
+        self,
+        variable: str,
+        secret: str,
+        started: Callable[[], Collection[int]],
+        is_all_ours: Callable[[], bool],
+        *,
+        has_others: bool = False,
     ) -> None:
         """Reserve a descriptor.
 
@@ -72,7 +78,10 @@ class Descendants:
             secret: The end of the marks of this process' commands.
             started: Returns the children that were started and not reaped, and are no orphans.
             is_all_ours: Returns whether every other child is an orphan of a command.
+            has_others: Whether orphans may be those of other code: then one belongs to a command only by its session
+                or its mark.
         """
+        self._has_others = has_others
         self._variable = variable
         self._secret = secret.encode()
         self._started = started
@@ -150,7 +159,7 @@ class Descendants:
         mark = variable_of(pid, self._variable)
         if mark is not None and mark.endswith(self._secret):
             return mark in marks
-        return status.start >= since and not self._may_be_foreign(pid, status)
+        return not self._has_others and status.start >= since and not self._may_be_foreign(pid, status)
 
     def _may_be_foreign(self, pid: int, status: Status) -> bool:
         """Return whether a child may have been started by other code of this process, which waits for its status.

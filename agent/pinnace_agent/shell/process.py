@@ -16,7 +16,8 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 import trio
 
 from pinnace_agent.core.nursery import open_flat_nursery
-from pinnace_agent.shell.child_processes import CHILDREN, Child, ChildProcesses, work_turns
+from pinnace_agent.shell.child_processes import Child, ChildProcesses, work_turns
+from pinnace_agent.shell.child_processes import children as own_children
 
 EXIT_SILENCE_S: Final = 0.1
 """After the shell's exit a descendant may keep the pipe open, a server forever: this much silence ends the wait. More
@@ -87,7 +88,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
     command_prefix: str | None = None,
     on_output: Callable[[str], None] | None = None,
     room: Callable[[], Awaitable[None]] | None = None,
-    children: ChildProcesses = CHILDREN,
+    children: ChildProcesses | None = None,
     turns: trio.CapacityLimiter | None = None,
     is_outside: bool = False,
 ) -> ShellStatus:
@@ -111,7 +112,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
         command_prefix: A line to run before the command, in the same shell.
         on_output: Called with each piece of text that `output` returned.
         room: Awaited after each read, so that a flooding command waits for the receiver of `on_output`.
-        children: The registry that starts it and can kill it.
+        children: The registry that starts it and can kill it; None: that of the agent.
         turns: The limiter that it is counted in while it runs; None: that of tools.
         is_outside: Whether it runs without the sandbox, if there is one, as the user has approved.
 
@@ -122,7 +123,7 @@ async def run_shell(  # noqa: PLR0913  # all but the command are keywords, most 
         command = f"{command_prefix}\n{command}"
     async with turns or work_turns():
         listener = _Listener(output, on_output, room)
-        return await _run(command, shell_path, cwd, env, timeout_s, children, listener, is_outside)
+        return await _run(command, shell_path, cwd, env, timeout_s, children or own_children(), listener, is_outside)
 
 
 async def _run(  # what `run_shell` was given

@@ -7,12 +7,14 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Final
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 _adopts: list[bool] = [False]
+_switching: Final = Lock()
 
 
 def adopt_orphans() -> None:
@@ -31,11 +33,12 @@ def without_adoption() -> Generator[None]:
     if not _adopts[0]:
         yield
         return
-    _prctl(_PR_SET_CHILD_SUBREAPER, 0)
-    try:
-        yield
-    finally:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    with _switching:  # another agent of this process may start a watchdog of its own
+        _prctl(_PR_SET_CHILD_SUBREAPER, 0)
+        try:
+            yield
+        finally:
+            _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _prctl(option: int, value: int) -> None:

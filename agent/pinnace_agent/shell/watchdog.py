@@ -195,6 +195,11 @@ class CommandWatchdog:
             os.close(self._pipe)
             self._pipe = None
 
+    def close(self) -> None:
+        """Let the watchdog end: it kills what is registered."""
+        self._close()
+        self._groups.clear()
+
     def leave_to_the_parent(self) -> None:
         """Close the pipe in a forked child: its copy would keep the watchdog from detecting the end."""
         self._close()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
+from pinnace_agent.core.surroundings import environment
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, TelemetryExports, unsupported_capture, wanted
@@ -50,7 +51,7 @@ def begin(profile: "AgentProfile", on_record: OnRecord | None) -> tuple[OnRecord
     def warn(text: str) -> None:
         profile.warnings.add(Notice("telemetry", f"telemetry: {REDACTOR.text(text)}"))
 
-    telemetry = _made(os.environ, _observe, warn)
+    telemetry = _made(environment(), _observe, warn)
     profile.environment = {name: value for name, value in profile.environment.items() if name not in HEADERS}
     if telemetry is None:
         return on_record, _nothing
@@ -109,10 +110,20 @@ def _made(
         report(f"nothing is exported: {reason}")
         return None
     finally:
-        for name in HEADERS:
-            for pair in environ.pop(name, "").split(","):
-                key, _, value = pair.partition("=")
-                REDACTOR.learn_values({key.strip(): unquote(value.strip())})
+        _take_keys(environ)
+
+
+def withhold_keys(profile: "AgentProfile") -> None:
+    """Keep the keys of collectors from an agent that is not observed: the program that it is in exports its own."""
+    _take_keys(environment())
+    profile.environment = {name: value for name, value in profile.environment.items() if name not in HEADERS}
+
+
+def _take_keys(environ: MutableMapping[str, str]) -> None:
+    for name in HEADERS:
+        for pair in environ.pop(name, "").split(","):
+            key, _, value = pair.partition("=")
+            REDACTOR.learn_values({key.strip(): unquote(value.strip())})
 
 
 def _report(text: str) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from pinnace_agent.core.surroundings import PerAgent
 from pinnace_agent.files import tool_calls
 from pinnace_agent.tools.base import ApprovalOutdated, ToolError
 from pinnace_agent.tools.paths import os_error_text
@@ -129,5 +130,5 @@ class ChangeQueue:
             raise ToolError(os_error_text(error, "realpath", path)) from error
 
 
-FILE_CHANGES: Final = ChangeQueue()
-"""The queue of this process."""
+FILE_CHANGES: Final = PerAgent(ChangeQueue)
+"""The queue of each agent."""

@@ -74,12 +74,12 @@ class EditTool:
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
 
-    def __init__(self, changes: ChangeQueue = FILE_CHANGES, operations: EditOperations = LOCAL_EDIT) -> None:
+    def __init__(self, changes: ChangeQueue | None = None, operations: EditOperations = LOCAL_EDIT) -> None:
         """Edit through `operations`, by default files of this machine.
 
         The queue of `changes` is shared with everything else that changes files.
         """
-        self._changes = changes
+        self._changes = changes or FILE_CHANGES.get()
         self._operations = operations
         self._real_path = operations.real_path if isinstance(operations, FollowsLinks) else None
 

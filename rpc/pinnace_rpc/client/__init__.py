@@ -14,6 +14,7 @@ from pinnace_rpc.client.failures import (
     FellBehind,
     ProtocolError,
     RunFailed,
+    StartFailed,
 )
 from pinnace_rpc.client.records.events import Event
 from pinnace_rpc.client.records.progress import Run
@@ -40,5 +41,6 @@ __all__ = [
     "ProtocolError",
     "Run",
     "RunFailed",
+    "StartFailed",
     "TextStream",
 ]

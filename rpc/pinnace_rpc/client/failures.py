@@ -56,6 +56,24 @@ class RunFailed(ClientFailure):
         return self.run.error or "the run has failed"
 
 
+class StartFailed(ClientFailure):
+    """An agent in this process can't start: a flag, a file or a setting is wrong."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        """Keep the reason.
+
+        Args:
+            text: The reason, for people.
+            exit_code: The exit code that a process of the agent would have: 2 for what the flags or settings say.
+        """
+        super().__init__(text, exit_code)
+        self.text = text
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class AgentExited(ClientFailure):
     """The agent has exited: it can't answer pending commands."""
 

@@ -1,8 +1,9 @@
-"""One agent process in any mode: its tasks, its end, and its exit code.
+"""One agent in any mode: its tasks, its end, and the exit code of its process.
 
 The nursery tree (docs/architecture.md): an outer nursery with the writer and the signals, an inner one with the tasks
 of the mode and the jobs. The writer is the only task that writes. Signals, and the end of the conversation, are
-triggers of the statechart: the process exits when everything is answered and closed, or when its time is over.
+triggers of the statechart: the process exits when everything is answered and closed, or when its time is over. An agent
+in a process of others (`owns_process=False`) leaves that process alone: no signals, no thread that ends it, no exit.
 
 Only here and in `jobs` are groups of exceptions and defects handled.
 """
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from pinnace_agent.core.jobs import ABORT_GRACE_S, Jobs
+from pinnace_agent.core.surroundings import environment
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.shell.child_processes import CHILDREN
+from pinnace_agent.shell.child_processes import children
 from pinnace_rpc.options.options import StartupError, UsageRefused
 from pinnace_rpc.server import stdio
 from pinnace_rpc.server.dispatch import OpenCommands
@@ -79,6 +81,7 @@ class ProcessRun:
         has_log: bool = False,
         observer: EndObserver | None = None,
         has_host: bool = False,
+        owns_process: bool = True,
     ) -> None:
         """Start nothing yet.
 
@@ -89,6 +92,7 @@ class ProcessRun:
             has_log: Whether the log takes them.
             observer: Takes note of the end.
             has_host: Whether a durable host reads what it writes.
+            owns_process: Whether the process is this agent's, and ends with it.
         """
         self.signal_number: int | None = None
         self.stdout_gone = False
@@ -96,10 +100,15 @@ class ProcessRun:
         """The process has begun to end."""
         self.prepared = prepared
         self._close_telemetry: Callable[[], object] = _success
-        if any(name.startswith("OTEL_") for name in os.environ):
-            from pinnace_agent.telemetry.switch import begin
+        self._owns_process = owns_process
+        self._children = children()
+        if any(name.startswith("OTEL_") for name in environment()):
+            from pinnace_agent.telemetry.switch import begin, withhold_keys
 
-            on_record, self._close_telemetry = begin(prepared.profile, on_record)
+            if owns_process:
+                on_record, self._close_telemetry = begin(prepared.profile, on_record)
+            else:  # the library's providers are the program's
+                withhold_keys(prepared.profile)
         self.outbox = Outbox(
             projection,
             on_record=on_record,
@@ -140,7 +149,7 @@ class ProcessRun:
 
             session = self.prepared.session
             log_session(session.path, session.id, session.model)
-        trio.run(self._live, stdout_fd, tasks)
+        trio.run(self.live, stdout_fd, tasks)
         if self._has_log:
             from pinnace_rpc.server.log_file import log_end
 
@@ -197,7 +206,7 @@ class ProcessRun:
 
     def _hurry(self, commands: OpenCommands) -> None:
         self.is_stopping = True
-        CHILDREN.kill_all()
+        self._children.kill_all()
         commands.slow_reads.hurry()
         self._end_in_time()
 
@@ -221,12 +230,15 @@ class ProcessRun:
             guard.begin()
 
     def _guard(self) -> "LastResort | None":
-        """Return the thread that ends the process if the event loop can't; None: the system can't start one now."""
-        if self._last_resort is None:
+        """Return the thread that ends the process if the event loop can't; None: the system can't start one now.
+
+        None also for a process of others.
+        """
+        if self._last_resort is None and self._owns_process:
             try:
                 from pinnace_rpc.server.last_resort import LastResort
 
-                guard = LastResort(LAST_RESORT_S, self._save_at_once, self._leave)
+                guard = LastResort(LAST_RESORT_S, self.save_at_once, self._leave)
                 guard.start(self.signal_number)
             except (OSError, ImportError, RuntimeError) as error:
                 _log.warning("no thread can end the process if its event loop is blocked: %s", error)
@@ -241,7 +253,8 @@ class ProcessRun:
         await self.outbox.begun.wait()
         self._guard()
 
-    async def _live(self, stdout_fd: int, tasks: tuple[Task, ...]) -> None:
+    async def live(self, stdout_fd: int, tasks: tuple[Task, ...]) -> None:
+        """Run these tasks beside the jobs; the arguments are those of `run`."""
         pumped, ended = trio.Event(), trio.Event()
         try:
             async with trio.open_nursery() as outer:
@@ -257,7 +270,7 @@ class ProcessRun:
                 self.outbox.close()
                 guard = self._guard()
                 await stdout.wait_read(lambda: self.signal_number is not None, pumped, guard.begin if guard else bool)
-                if not ended.is_set():
+                if not ended.is_set() and self._owns_process:
                     # A task that can't be cancelled: all is written and saved, and the process ends anyway.
                     if guard is not None:
                         guard.report()
@@ -272,10 +285,12 @@ class ProcessRun:
         async with trio.open_nursery() as inner:
             jobs = Jobs(inner)
             agent = self._compose(jobs)
-            outer.start_soon(self._watch_signals, agent, name="signals")
+            if self._owns_process:
+                outer.start_soon(self._watch_signals, agent, name="signals")
             for task in tasks:
                 inner.start_soon(task, agent)
-            inner.start_soon(self._guard_later, name="guard")
+            if self._owns_process:
+                inner.start_soon(self._guard_later, name="guard")
             inner.start_soon(self._abandon, jobs, name="abandon")
             with self._last_word:
                 await self._done.wait()
@@ -290,7 +305,7 @@ class ProcessRun:
     def _compose(self, jobs: Jobs) -> StartedAgent:
         """Build the agent, and let its extensions be loaded; commands wait until they are."""
         # Extensions may start programs of their own, and wait for them.
-        CHILDREN.owns_all = True
+        self._children.owns_all = self._owns_process
         agent = self._agent = compose(
             self.prepared,
             self.outbox,
@@ -319,7 +334,7 @@ class ProcessRun:
             self.stop(self._agent)
 
     def _before_extensions(self) -> None:
-        CHILDREN.owns_all = False
+        self._children.owns_all = False
         self._guard()
 
     async def _abandon(self, jobs: Jobs) -> None:
@@ -331,10 +346,10 @@ class ProcessRun:
 
     # The end that no task can delay.
 
-    def _save_at_once(self) -> None:
+    def save_at_once(self) -> None:
         """End child processes and save unsaved data, in any thread: the loop's tasks can't any more."""
         with self._saving:
-            CHILDREN.kill_all()
+            self._children.kill_all()
             if self._agent is not None and not self._is_saved:
                 self._is_saved = True
                 try:
@@ -359,7 +374,7 @@ class ProcessRun:
         with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:
             async for number in signals:
                 if self.signal_number is not None:
-                    self._save_at_once()
+                    self.save_at_once()
                     self._finish()
                     stdio.leave_now(number)
                 self.signal_number = number
@@ -371,7 +386,7 @@ class ProcessRun:
                 await self.outbox.pump(stdout, stdout.write_now)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.stdout_gone = True
-            CHILDREN.kill_all()
+            self._children.kill_all()
             self.outbox.close()
             self._done.set()
         pumped.set()

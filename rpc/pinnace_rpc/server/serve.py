@@ -62,8 +62,16 @@ def run(options: Options) -> int:
 class Server:
     """The tasks of this mode: reading stdin, and loading modules while the client is idle."""
 
-    def __init__(self, process: ProcessRun, *, is_drained: bool, continues_queue: bool) -> None:
-        """Read nothing yet."""
+    def __init__(
+        self,
+        process: ProcessRun,
+        *,
+        is_drained: bool,
+        continues_queue: bool,
+        open_stdin: Callable[[], trio.lowlevel.FdStream] = stdio.open_stdin,
+    ) -> None:
+        """Read nothing yet; `open_stdin` returns where commands come from."""
+        self._open_stdin = open_stdin
         self._continues_queue = continues_queue
         self._process = process
         self._is_drained = is_drained
@@ -73,7 +81,7 @@ class Server:
         # Before the first command is read, so that none of them meets a queue that is about to change.
         agent.interpreter.queue.restore(agent.interpreter.session, continues=self._continues_queue)
         decoder = LineDecoder()
-        async with stdio.open_stdin() as stdin:
+        async with self._open_stdin() as stdin:
             if not self._is_drained:
                 self._process.watch_stdin(stdin.fileno())
             try:

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pinnace_agent.core.surroundings import environment, working_folder
 from pinnace_rpc.server.queries import Data, Read
 from pinnace_spec.rules import errors
 
@@ -115,7 +115,7 @@ def _export(source: "Source", wanted: str | None) -> Data:
     from pinnace_agent.export.exporting import export_page
 
     check = trio.from_thread.check_cancelled
-    return {"path": export_page(source, wanted, cwd=str(Path.cwd()), env=os.environ, check=check)}
+    return {"path": export_page(source, wanted, cwd=working_folder(), env=environment(), check=check)}
 
 
 def list_sessions(read: Read) -> Callable[[], Data]:

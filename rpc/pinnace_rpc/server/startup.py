@@ -16,6 +16,7 @@ from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.selection import Choice, ResumedChoice, Selection, select_initial
 from pinnace_agent.config.settings import RunLimits, Settings
 from pinnace_agent.core.jobs import Jobs
+from pinnace_agent.core.surroundings import environment, is_embedded, working_folder
 from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.engine.interpreter import EffectInterpreter
 from pinnace_agent.engine.profile import AgentProfile
@@ -78,14 +79,14 @@ def prepare(options: Options) -> PreparedAgent:
         StartupError: Something that the options name does not exist or is invalid.
     """
     try:
-        cwd = Path.cwd()
+        cwd = Path(working_folder())
     except FileNotFoundError:
         raise StartupError("the current folder does not exist any more: start in another one") from None
-    configuration = load_configuration(os.environ, cwd, approved=options.approved)
+    configuration = load_configuration(environment(), cwd, approved=options.approved)
     if configuration.refusals:
         raise UsageRefused("\n".join(configuration.refusals))
     settings, registry = configuration.settings, configuration.registry
-    warnings = Warnings(_write_line)
+    warnings = Warnings(None if is_embedded() else _write_line)
     # First, since they may explain an error below.
     warnings.renew((), configuration.notices)
     session, library = _open_session(options, settings, cwd, warnings)
@@ -93,9 +94,9 @@ def prepare(options: Options) -> PreparedAgent:
     select = partial(_selected, options, settings, registry, session, limits, warnings)
     try:
         reader = FolderReader(
-            _resource_choice(options), settings, os.environ, cwd, is_trusted=configuration.is_project_trusted
+            _resource_choice(options, cwd), settings, environment(), cwd, is_trusted=configuration.is_project_trusted
         )
-        has_extensions = may_have_extensions(options, configuration, os.environ, cwd)
+        has_extensions = may_have_extensions(options, configuration, environment(), cwd)
         if session.cwd != str(cwd):
             has_extensions = has_extensions or may_have_project_extensions(options, reader, Path(session.cwd))
         selection = None if has_extensions else select()
@@ -138,7 +139,7 @@ def prepare(options: Options) -> PreparedAgent:
         tools=toolbox,
         system_prompt=resources.system_prompt,
         scope=() if selection is None else selection.scope,
-        asks_servers=not (options.is_offline or os.environ.get(_OFFLINE_VARIABLE, "").lower() in _YES),
+        asks_servers=not (options.is_offline or environment().get(_OFFLINE_VARIABLE, "").lower() in _YES),
         approval=options.tool_approval,
         sandbox=sandbox,
         has_user=options.mode == "rpc",
@@ -157,7 +158,7 @@ def prepare(options: Options) -> PreparedAgent:
     session.name = clean_name(options.name or "") or session.name
 
     def late_plan(folder: Path) -> "ExtensionPlan | None":
-        is_named = may_have_extensions(options, files().configuration, os.environ, cwd)
+        is_named = may_have_extensions(options, files().configuration, environment(), cwd)
         is_plausible = is_named or may_have_project_extensions(options, reader, folder)
         return files().extension_plan(select, folder) if is_plausible else None
 
@@ -167,7 +168,7 @@ def prepare(options: Options) -> PreparedAgent:
 
 def _open_session(options: Options, settings: Settings, cwd: Path, warnings: Warnings) -> tuple[Session, Library]:
     """Return the session of the start and where the others are, and warn of what is wrong with its file."""
-    sessions = SessionChoice(options, settings, os.environ, str(cwd))
+    sessions = SessionChoice(options, settings, environment(), str(cwd))
     session = sessions.session()
     _warn(warnings, "session", sessions.notices)
     return session, sessions.library
@@ -314,8 +315,8 @@ def _configure(options: Options, configuration: Configuration, profile: AgentPro
     profile.registry.require_prices(is_required=limits.max_cost is not None)
     profile.use(
         settings,
-        environment=shell_environment(os.environ, configuration.hidden_variables),
-        shell_path=shell_of(settings, os.environ),
+        environment=shell_environment(environment(), configuration.hidden_variables),
+        shell_path=shell_of(settings, environment()),
         limits=limits,
         model_patterns=options.models or settings.enabled_models,
     )
@@ -333,6 +334,10 @@ def _warn(warnings: Warnings, kind: WarningKind, texts: Iterable[str]) -> None:
 def _sandbox(options: Options, settings: Settings, session: Session, warnings: Warnings) -> "Sandbox | None":
     """Set up the sandbox, if anything asks for one."""
     mode, network = options.sandbox, options.sandbox_network
+    is_wanted = mode not in (None, "off") or settings.sandbox is not None or settings.project_sandbox is not None
+    if is_wanted and is_embedded():
+        # It takes folders out of the module path, and variables out of the environment, of the whole process.
+        raise StartupError("a sandbox needs a process of its own: start the agent with Client", "sandbox_unavailable")
     if mode in (None, "off") and settings.sandbox is settings.project_sandbox is None:
         if network is not None:
             raise UsageRefused("--sandbox-network needs a sandbox: add --sandbox")
@@ -375,16 +380,16 @@ def _toolbox(options: Options, settings: Settings, sandbox: "Sandbox | None") ->
         raise StartupError(str(error)) from None
 
 
-def _resource_choice(options: Options) -> ResourceChoice:
+def _resource_choice(options: Options, cwd: Path) -> ResourceChoice:
     return ResourceChoice(
         skills=options.skills,
         templates=options.prompt_templates,
         has_usual_skills=not options.no_skills,
         has_usual_templates=not options.no_prompt_templates,
         has_context_files=not options.no_context_files,
-        directories=_directories(options.directories),
-        base=None if options.system_prompt is None else _read(options.system_prompt),
-        appended=tuple(_read(argument) for argument in options.append_system_prompt),
+        directories=_directories(options.directories, cwd),
+        base=None if options.system_prompt is None else _read(options.system_prompt, cwd),
+        appended=tuple(_read(argument, cwd) for argument in options.append_system_prompt),
         approved=options.approved,
     )
 
@@ -396,20 +401,20 @@ def _resources(reader: FolderReader, toolbox: ToolRegistry, warnings: Warnings) 
     return resources
 
 
-def _directories(paths: Sequence[str]) -> tuple[str, ...]:
+def _directories(paths: Sequence[str], cwd: Path) -> tuple[str, ...]:
     """Return the real paths of additional folders, each once.
 
     Raises:
         StartupError: One is no folder.
     """
     for path in paths:
-        if not os.path.isdir(path):
+        if not os.path.isdir(cwd / path):
             raise StartupError(f"--add-dir: {path} is no folder")
-    return tuple(dict.fromkeys(map(os.path.realpath, paths)))
+    return tuple(dict.fromkeys(os.path.realpath(cwd / path) for path in paths))
 
 
-def _read(argument: str) -> str:
-    read = read_prompt_argument(argument)
+def _read(argument: str, cwd: Path) -> str:
+    read = read_prompt_argument(argument, str(cwd))
     if read.problem is not None:
         raise StartupError(read.problem)
     return read.text

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.configuration import Configuration, load_configuration
+from pinnace_agent.core.surroundings import environment
 from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.engine.profile import AgentProfile, UseFiles
 from pinnace_agent.files.paths import agent_dir, project_dir
@@ -59,7 +60,7 @@ class UserFiles:
         self._warnings = warnings
         self._refused_tools: dict[str, OfferedTool] = {}
         # Taken out of the environment: no child of the agent is to have them.
-        self._client_servers = os.environ.pop("PINNACE_MCP_SERVERS", None)
+        self._client_servers = environment().pop("PINNACE_MCP_SERVERS", None)
 
     def read_again(self) -> UseFiles:
         """Read settings, models and keys; return what makes them current, and returns notices for the user.
@@ -67,7 +68,7 @@ class UserFiles:
         Raises:
             ClientError: One of the files has a mistake, which the error names. Nothing is changed.
         """
-        found = load_configuration(os.environ, self._cwd, approved=self._options.approved)
+        found = load_configuration(environment(), self._cwd, approved=self._options.approved)
         if found.mistakes:
             raise errors.ClientError("\n".join(found.mistakes), errors.ErrorCode.INVALID_CONFIGURATION)
         return partial(self._use, found)
@@ -90,12 +91,12 @@ class UserFiles:
         if is_trusted:
             self._warnings.forget("project_trust", str(folder))
         if is_trusted and folder == self._cwd:
-            self.configuration = load_configuration(os.environ, self._cwd, approved=True)
+            self.configuration = load_configuration(environment(), self._cwd, approved=True)
             self._reader.use_settings(self.configuration.settings)
         if not is_remembered:
             return
         try:
-            keep_decision(trust_file(agent_dir(os.environ)), folder, os.environ, decision=is_trusted)
+            keep_decision(trust_file(agent_dir(environment())), folder, environment(), decision=is_trusted)
         except (ConfigurationFileError, LockHeld, OSError):
             # Valid for this process only; the next one asks again.
             return
@@ -105,7 +106,7 @@ class UserFiles:
         from pinnace_agent.files.relaxed_json import ConfigurationFileError, read_object
 
         merged: dict[str, object] = {}
-        files = [agent_dir(os.environ) / "settings.json"]
+        files = [agent_dir(environment()) / "settings.json"]
         if self._reader.trusts(self._cwd):
             files.append(project_dir(self._cwd) / "settings.json")
         for file in files:
@@ -125,14 +126,14 @@ class UserFiles:
 
         options = self._options
         return ExtensionPlan(
-            env=os.environ,
+            env=environment(),
             mode=_MODES[options.mode],
             settings=self._reader.resource_settings,
             raw_settings=self.raw_settings,
             trusts=self._reader.trusts,
             decide=self.decide,
             select=select,
-            named=resolve_named(options.extensions, str(self._cwd), os.environ),
+            named=resolve_named(options.extensions, str(self._cwd), environment()),
             is_discovering=not options.no_extensions,
             approved=options.approved,
             given=_given(options),
@@ -144,7 +145,7 @@ class UserFiles:
         """Return the extensions that are built in: that of MCP servers, which loads little if there may be none."""
         if self._options.no_mcp:
             return ()
-        files = (agent_dir(os.environ) / "mcp.json", project_dir(folder) / "mcp.json")
+        files = (agent_dir(environment()) / "mcp.json", project_dir(folder) / "mcp.json")
         if not (self._client_servers or any(map(os.path.exists, files))):
             from pinnace_agent.mcp.late import late_extension
 
@@ -164,8 +165,8 @@ class UserFiles:
         from pinnace_rpc.options.release import program_version
 
         return McpProcessFacts(
-            os.environ,
-            lambda: shell_environment(os.environ, self.configuration.hidden_variables),
+            environment(),
+            lambda: shell_environment(environment(), self.configuration.hidden_variables),
             program_version(),
             self._client_servers,
             read_settings(self.raw_settings()),

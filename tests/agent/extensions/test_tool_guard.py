@@ -240,7 +240,7 @@ async def started(folder: Path, approval: ApprovalMode = "never", faults: Iterab
     """
     agent = Gated(folder)
     agent.faults.update(faults)
-    known = providers._providers  # pyright: ignore[reportPrivateUsage]  # a registry, with no other way in
+    known = providers._providers.get()  # pyright: ignore[reportPrivateUsage]  # a registry, with no other way in
     former, known["offline"] = providers.find_provider("offline"), cast("Any", agent)
     assert former is not None
     library = Library(SessionFolder(folder / "sessions", is_flat=False))

@@ -14,6 +14,7 @@ pytest.importorskip("mcp")
 from tests.agent.mcp.test_http_errors import certified, opened
 from tests.agent.mcp.web_server import WebServer, web_server
 
+from pinnace_agent.core.surroundings import PerAgent
 from pinnace_agent.llm.transport import proxies
 from pinnace_agent.mcp.opening import load_library
 from pinnace_agent.mcp.ports import LinkLost
@@ -35,7 +36,7 @@ def library() -> None:
 
 @pytest.fixture(autouse=True)
 def no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxies, "_setting", [])
+    monkeypatch.setattr(proxies, "_setting", PerAgent(list))
 
 
 @pytest.fixture

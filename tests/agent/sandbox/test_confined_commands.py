@@ -123,7 +123,7 @@ async def test_killing_the_agent_ends_its_commands(confined: Confined) -> None:
 
 
 async def test_programs_of_extensions_are_confined(confined: Confined, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "CHILDREN", confined.children)
+    monkeypatch.setattr(programs, "children", lambda: confined.children)
     done = await programs.run_program(
         ["/bin/sh", "-c", "touch ~/x; echo out; exit 5"],
         cwd=str(confined.folder),

@@ -211,7 +211,7 @@ async def test_a_bubblewrap_that_runs_nothing_is_a_failure_of_the_command(
 
     with pytest.raises(ShellUnavailable, match="The command was not run: the sandbox could not be set up"):
         await confined.run("touch here")
-    monkeypatch.setattr(programs, "CHILDREN", confined.children)
+    monkeypatch.setattr(programs, "children", lambda: confined.children)
     done = await programs.run_program(["touch", "here"], cwd=str(confined.folder))
     assert programs.START_FAILED == done.code
     assert "The command was not run" in done.stderr

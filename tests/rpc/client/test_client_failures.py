@@ -15,6 +15,7 @@ from pinnace_rpc.client.failures import (
     FellBehind,
     ProtocolError,
     RunFailed,
+    StartFailed,
 )
 from pinnace_rpc.client.records.progress import Run
 from pinnace_spec.records.parsing import CommandError
@@ -33,6 +34,7 @@ EXAMPLES: list[Exception] = [
     ProtocolError("not JSON", b"Segmentation fault"),
     ProtocolError("get_state was answered without its data"),
     RunFailed(FAILED),
+    StartFailed("no such model", 1),
     ClientError("no such file", ErrorCode.IO_ERROR),
     InternalError("a fault"),
     CommandError("message must be a string", ErrorCode.INVALID_FIELD, "prompt", "7", has_id=True),

@@ -312,7 +312,7 @@ class Played(NamedTuple):
 @contextmanager
 def spoken_by(provider: ScriptedProvider) -> Generator[None]:
     """Let a provider speak the API that needs no network."""
-    known = providers._providers  # pyright: ignore[reportPrivateUsage]  # a registry, with no other way in
+    known = providers._providers.get()  # pyright: ignore[reportPrivateUsage]  # a registry, with no other way in
     former = providers.find_provider("offline")
     assert former is not None
     known["offline"] = provider

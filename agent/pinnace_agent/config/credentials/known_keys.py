@@ -6,7 +6,6 @@ is made. Variables that hold keys are left out of the environment of commands th
 program needs is never left out.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, cast
@@ -15,6 +14,7 @@ from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
 from pinnace_agent.config.models.builtin import all_key_variables
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, read_catalog
 from pinnace_agent.config.values import UnresolvedValue, interpolate, is_command, variables_of
+from pinnace_agent.core.surroundings import environment
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import JsonObject
 from pinnace_agent.redaction.policy import Secret
@@ -73,7 +73,7 @@ def key_variables_of(keys: Iterable[Secret], headers: Iterable[Secret]) -> froze
 
 def keyless_environment() -> dict[str, str]:
     """Return the environment of commands where the user's files are not read: without the keys of all providers."""
-    return shell_environment(os.environ, key_variables_of((), ()))
+    return shell_environment(environment(), key_variables_of((), ()))
 
 
 def keys_and_headers(catalog: Catalog, auth: AuthFile) -> tuple[list[Secret], list[HeaderValues]]:

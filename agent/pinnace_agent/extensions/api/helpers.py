@@ -13,6 +13,7 @@ import trio
 
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.core.loop_thread import must_be_awaited
+from pinnace_agent.core.surroundings import environment, working_folder
 from pinnace_agent.extensions.api.contexts import CURRENT_CALL, Context
 from pinnace_agent.files import paths
 from pinnace_agent.shell.truncation import MAX_BYTES, MAX_LINES, Truncation, format_size, truncate_head, truncate_tail
@@ -81,7 +82,9 @@ class SessionManager:
         from pinnace_agent.session.listing import list_all_sessions
 
         root = sessions_root(agent_dir())
-        return await trio.to_thread.run_sync(lambda: list_all_sessions(root, _session_folder(os.getcwd(), session_dir)))
+        return await trio.to_thread.run_sync(
+            lambda: list_all_sessions(root, _session_folder(working_folder(), session_dir))
+        )
 
 
 def _session_folder(cwd: str, session_dir: str | os.PathLike[str] | None) -> "SessionFolder":
@@ -89,8 +92,8 @@ def _session_folder(cwd: str, session_dir: str | os.PathLike[str] | None) -> "Se
     from pinnace_agent.session.folders import choose_folder
 
     chosen = None if session_dir is None else os.fspath(session_dir)
-    setting = None if chosen else load_configuration(os.environ, Path(cwd)).settings.session_dir
-    return choose_folder(agent_dir(), cwd, chosen, os.environ, setting)
+    setting = None if chosen else load_configuration(environment(), Path(cwd)).settings.session_dir
+    return choose_folder(agent_dir(), cwd, chosen, environment(), setting)
 
 
 class ModelError(RuntimeError):
@@ -116,9 +119,9 @@ async def file_mutation(path: str | os.PathLike[str]) -> AsyncGenerator[None, No
         ToolError: The path is not valid for a file.
     """
     call = CURRENT_CALL.get()
-    cwd = os.getcwd() if call is None else call.cwd
+    cwd = working_folder() if call is None else call.cwd
     order = _next_order() if call is None else call.order
-    async with FILE_CHANGES.hold(resolve_path(os.fspath(path), cwd), order):
+    async with FILE_CHANGES.get().hold(resolve_path(os.fspath(path), cwd), order):
         yield
 
 
@@ -129,7 +132,7 @@ def _next_order() -> int:
 
 def agent_dir() -> Path:
     """Return the agent folder, with the user's settings, extensions and keys. It may not exist."""
-    return paths.agent_dir(os.environ)
+    return paths.agent_dir(environment())
 
 
 def message_text(message: Mapping[str, object]) -> str:

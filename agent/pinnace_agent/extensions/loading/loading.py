@@ -17,6 +17,7 @@ from typing import Final, Protocol, TextIO, cast
 import trio
 
 from pinnace_agent.core.loop_thread import all_awaited
+from pinnace_agent.core.surroundings import is_embedded
 from pinnace_agent.extensions.api.api import ExtensionAPI, slug
 from pinnace_agent.extensions.api.base import Services
 from pinnace_agent.extensions.loading import modules
@@ -138,7 +139,8 @@ class Loader:
         A second call, which adds the project's extensions, keeps those of the first and does not retry failures.
         Cancelling stops at the extension that is loading, which leaves nothing behind.
         """
-        redirect_stdout()
+        if not is_embedded():
+            redirect_stdout()
         report = LoadReport()
         for candidate in candidates:
             await self._once(candidate.identity, report, partial(self._load_file, candidate))

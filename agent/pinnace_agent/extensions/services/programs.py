@@ -15,7 +15,7 @@ import trio
 
 from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.core.ports.confinement import RunningProcess
-from pinnace_agent.shell.child_processes import CHILDREN, Child, work_turns
+from pinnace_agent.shell.child_processes import Child, children, work_turns
 from pinnace_agent.shell.process import CHUNK_BYTES, EXIT_SILENCE_S, FINAL_READ_S, REAP_S
 
 MAX_BUFFER_BYTES: Final = 256 * 1024 * 1024
@@ -99,7 +99,7 @@ async def _run(  # the arguments of `run_program`
     stderr: _Kept,
 ) -> ExecResult:
     try:
-        child = await CHILDREN.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=env)
+        child = await children().start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd, env=env)
     except (OSError, ValueError) as error:  # ValueError: a NUL in a word
         return ExecResult("", _start_failure(command, cwd, error), START_FAILED)
     is_done = False

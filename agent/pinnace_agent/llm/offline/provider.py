@@ -4,7 +4,6 @@ Plays the turns of a script, or answers from the prompt (`rehearsal`). Determini
 the same order give the same answers. Independent of how scripts are written (`script`). Never selected by default.
 """
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 import trio
 
 from pinnace_agent.core.json_access import compact_body, compact_json
+from pinnace_agent.core.surroundings import environment
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import ContextMessage, provider_messages
 from pinnace_agent.llm.cost import RequestTokens, usage_of
@@ -170,7 +170,7 @@ def _script_path(model: Model) -> Path | None:
     Raises:
         ScriptError: It begins with the home of a user that does not exist.
     """
-    name = os.environ.get(SCRIPT_VARIABLE) if model["id"] == REHEARSAL else model["id"]
+    name = environment().get(SCRIPT_VARIABLE) if model["id"] == REHEARSAL else model["id"]
     try:
         return Path(name).expanduser() if name else None
     except RuntimeError as error:
@@ -191,7 +191,7 @@ def _delay_ms(*choices: float | None) -> float:
         if choice is not None:
             return choice
     try:
-        return max(0.0, float(os.environ.get(DELAY_VARIABLE, "")))
+        return max(0.0, float(environment().get(DELAY_VARIABLE, "")))
     except ValueError:
         return DELAY_MS
 

@@ -7,6 +7,7 @@ setting. Reads the environment; opens no connection.
 from collections.abc import Mapping
 from typing import Final
 
+from pinnace_agent.core.surroundings import PerAgent
 from pinnace_agent.redaction.policy import Secret
 from pinnace_agent.redaction.redactor import REDACTOR
 
@@ -15,7 +16,7 @@ PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _SCHEMES: Final = frozenset({"http", "https", "socks5", "socks5h"})
 _NO_ADDRESS: Final = "it is no address of a proxy, such as http://HOST:PORT"
 
-_setting: list[Secret] = []
+_setting: Final[PerAgent[list[Secret]]] = PerAgent(list)
 
 
 class ProxyUnusable(Exception):
@@ -27,7 +28,7 @@ def use_proxy(address: Secret) -> None:
 
     To be called once, before the first request. Child processes do not get it.
     """
-    _setting[:] = [address]
+    _setting.get()[:] = [address]
     REDACTOR.learn_address(address.reveal())
 
 
@@ -73,7 +74,8 @@ def configured_proxy(base_url: str) -> Secret | None:
     from urllib.parse import urlsplit
     from urllib.request import getproxies_environment, proxy_bypass
 
-    if not _setting:
+    setting = _setting.get()
+    if not setting:
         return None
     try:
         address = urlsplit(base_url)
@@ -82,7 +84,7 @@ def configured_proxy(base_url: str) -> Secret | None:
         return None
     if getproxies_environment().keys() & {address.scheme.lower(), "all"} or proxy_bypass(host):
         return None
-    return _setting[0]
+    return setting[0]
 
 
 def environment_routes() -> Mapping[str, str | None]:

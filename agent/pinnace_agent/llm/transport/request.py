@@ -4,9 +4,10 @@ Combines the headers of the configuration and of an API, and decides how long a 
 variable of the latter. Independent of any API's body.
 """
 
-import os
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
+
+from pinnace_agent.core.surroundings import environment
 
 Retention = Literal["none", "short", "long"]
 
@@ -23,7 +24,7 @@ class HttpRequest(NamedTuple):
 
 def retention() -> Retention:
     """Return how long a provider may keep the conversation's beginning in its cache."""
-    match os.environ.get(RETENTION_VARIABLE):
+    match environment().get(RETENTION_VARIABLE):
         case "none":
             return "none"
         case "long":

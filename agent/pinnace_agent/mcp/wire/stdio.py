@@ -21,7 +21,7 @@ from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.mcp.wire.incoming import IncomingMessages
 from pinnace_agent.mcp.wire.outgoing import OutgoingMessages
 from pinnace_agent.mcp.wire.streams import Streams
-from pinnace_agent.shell.child_processes import CHILDREN, Child
+from pinnace_agent.shell.child_processes import Child, children
 from pinnace_agent.shell.confined_process import NOT_RUN
 from pinnace_spec.wire.framing import LineDecoder, TooLong
 
@@ -86,7 +86,7 @@ async def program(
         LinkLost: It can't be started.
     """
     try:
-        child = await CHILDREN.start(
+        child = await children().start(
             launch.arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

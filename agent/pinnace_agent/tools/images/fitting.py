@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from pinnace_agent.core.installing import how_to_install
+from pinnace_agent.core.surroundings import PerAgent
 from pinnace_agent.shell.truncation import format_size
 from pinnace_agent.tools.images.header import ImageSize, ImageType, has_end, image_size
 
@@ -45,7 +46,7 @@ _ORIENTATION_TAG: Final = 0x0112
 _TURNED: Final = frozenset({"TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90"})
 """Transpositions that swap width and height."""
 
-_one_at_a_time: Final = trio.CapacityLimiter(1)
+_one_at_a_time: Final = PerAgent(lambda: trio.CapacityLimiter(1))
 
 
 class UnfitImage(Exception):
@@ -91,7 +92,7 @@ async def fit_image(data: bytes, found: ImageType, *, resizes: bool = True) -> F
     if size is not None and size.width * size.height > MAX_PIXELS:
         raise UnfitImage(f"with {size.width}x{size.height} pixels it is too large to be opened.")
     return await trio.to_thread.run_sync(
-        _fit, data, found, is_small, resizes, limiter=_one_at_a_time, abandon_on_cancel=True
+        _fit, data, found, is_small, resizes, limiter=_one_at_a_time.get(), abandon_on_cancel=True
     )
 
 

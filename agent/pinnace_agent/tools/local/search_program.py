@@ -14,7 +14,8 @@ from typing import Final
 import trio
 
 from pinnace_agent.core.nursery import open_flat_nursery
-from pinnace_agent.shell.child_processes import CHILDREN, ChildProcesses, work_turns
+from pinnace_agent.shell.child_processes import ChildProcesses, work_turns
+from pinnace_agent.shell.child_processes import children as own_children
 from pinnace_agent.shell.own_programs import own_program
 from pinnace_agent.shell.process import REAP_S
 from pinnace_agent.shell.truncation import MAX_BYTES
@@ -45,7 +46,7 @@ def find_fd(env: Mapping[str, str]) -> str | None:
 
 def _shown(program: str | None) -> str | None:
     """Return the path by which a sandbox, if there is one, can run a program; None: it has no such path."""
-    confinement = CHILDREN.confinement
+    confinement = own_children().confinement
     if program is None or confinement is None:
         return program
     return next((each for each in (program, os.path.realpath(program)) if confinement.shows(each)), None)
@@ -64,7 +65,7 @@ async def run_search(
     cwd: str,
     env: Mapping[str, str],
     take: Callable[[bytes], bool],
-    children: ChildProcesses = CHILDREN,
+    children: ChildProcesses | None = None,
 ) -> SearchEnd:
     """Run a search program and pass on its output. It is reaped when this returns or raises.
 
@@ -75,14 +76,14 @@ async def run_search(
         cwd: The folder to run in.
         env: Its environment; what configures ripgrep is left out.
         take: Called with the output, piece by piece; once it returns true, the program is killed.
-        children: The registry that starts it and can kill it.
+        children: The registry that starts it and can kill it; None: that of the agent.
 
     Raises:
         OSError: It can't be started.
         ValueError: An argument contains a NUL character.
     """
     async with work_turns():
-        return await _run(arguments, cwd, env, take, children)
+        return await _run(arguments, cwd, env, take, children or own_children())
 
 
 async def _run(

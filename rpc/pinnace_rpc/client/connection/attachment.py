@@ -19,7 +19,7 @@ from typing import Final, Unpack, cast
 from anyio import Event, create_task_group, current_time, move_on_after
 from typing_extensions import TypedDict
 
-from pinnace_rpc.client.connection.lifetime import DRAIN_S, EXIT_NOTICE_S, Lifetime
+from pinnace_rpc.client.connection.lifetime import DRAIN_S, EXIT_NOTICE_S, Lifetime, RunningAgent
 from pinnace_rpc.client.connection.link import MESSAGES
 from pinnace_rpc.client.connection.process import AgentProcess, start_process
 from pinnace_rpc.client.connection.tasks import Bell, Tasks
@@ -247,7 +247,7 @@ class AttachedLifetime(Lifetime):
         process = self.process
         self.link.end(lambda: AgentExited(process.command, process.exit_code, process.stderr_tail, None))
 
-    async def _converse(self, process: AgentProcess) -> None:
+    async def _converse(self, process: RunningAgent) -> None:
         """Serve one process until its end."""
         has_read_stderr = Event()
 

@@ -19,13 +19,13 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from anyio import CancelScope, Event, get_cancelled_exc_class, move_on_after
 from anyio.lowlevel import cancel_shielded_checkpoint
 
 from pinnace_rpc.client.connection.link import Admission, Link
-from pinnace_rpc.client.connection.process import AgentProcess, start_process
+from pinnace_rpc.client.connection.process import Pipe, start_process
 from pinnace_rpc.client.connection.tasks import Bell, Job, Tasks, arrival, forget_cancellation
 from pinnace_rpc.client.dialogs import Callback, Dialogs, answer_of, callback_of, is_dialog, refusal
 from pinnace_rpc.client.failures import AgentExited, ClientClosed, ClientFailure, ProtocolError
@@ -40,12 +40,55 @@ EXIT_NOTICE_S: Final = 1.0
 DRAIN_S: Final = 1.0
 
 
+class RunningAgent(Protocol):
+    """What runs one agent: a process, or a thread of this one."""
+
+    stdin: Pipe
+    stdout: Pipe
+
+    @property
+    def pid(self) -> int:
+        """The process that it is, or is in."""
+        ...
+
+    @property
+    def command(self) -> Sequence[str]:
+        """What was started."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it has ended, as an exit code, or minus the number of a signal; None while it runs."""
+        ...
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what it wrote for people."""
+        ...
+
+    async def collect_stderr(self) -> None:
+        """Read what it writes for people, to the end."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until it has ended; several tasks may."""
+        ...
+
+    async def end(self, grace_s: float) -> None:
+        """End it in order within `grace_s`, then by force. Bounded, also when cancelled."""
+        ...
+
+    def close(self) -> None:
+        """Close the pipes."""
+        ...
+
+
 class Lifetime:
     """A started agent; `leave` ends it in every case."""
 
     def __init__(
         self,
-        process: AgentProcess,
+        process: RunningAgent,
         tasks: Tasks,
         dialogs: Dialogs,
         on_malformed: Callable[[ProtocolError], None] | None,
@@ -86,7 +129,17 @@ class Lifetime:
         Raises:
             OSError: It could not be started.
         """
-        process = start_process(command, cwd, env, on_stderr)
+        return await cls.serve(start_process(command, cwd, env, on_stderr), dialogs, exit_timeout_s, on_malformed)
+
+    @classmethod
+    async def serve(
+        cls,
+        process: RunningAgent,
+        dialogs: Dialogs,
+        exit_timeout_s: float,
+        on_malformed: Callable[[ProtocolError], None] | None = None,
+    ) -> "Lifetime":
+        """Start the tasks that serve an agent which was just started. If that is cancelled, it is ended."""
         lifetime = cls(process, Tasks(), dialogs, on_malformed, exit_timeout_s)
         await lifetime._serve_pipes(lifetime._read, lifetime._write, lifetime._read_stderr, lifetime._watch)
         return lifetime

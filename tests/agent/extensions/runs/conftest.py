@@ -283,7 +283,7 @@ class InRuns:
     ) -> AsyncGenerator[Agent]:
         """Run one until the block is left."""
         agent = Agent(turns)
-        known = providers._providers  # pyright: ignore[reportPrivateUsage]  # a registry, with no other way in
+        known = providers._providers.get()  # pyright: ignore[reportPrivateUsage]  # a registry, with no other way in
         former, known["offline"] = providers.find_provider("offline"), agent
         assert former is not None
         try:
