@@ -85,6 +85,8 @@ def prepare(options: Options) -> PreparedAgent:
     if configuration.refusals:
         raise UsageRefused("\n".join(configuration.refusals))
     settings, registry = configuration.settings, configuration.registry
+    if options.extensions and not _is_offline(options):
+        _install_named(options.extensions, cwd)
     warnings = Warnings(_write_line)
     # First, since they may explain an error below.
     warnings.renew((), configuration.notices)
@@ -138,7 +140,7 @@ def prepare(options: Options) -> PreparedAgent:
         tools=toolbox,
         system_prompt=resources.system_prompt,
         scope=() if selection is None else selection.scope,
-        asks_servers=not (options.is_offline or os.environ.get(_OFFLINE_VARIABLE, "").lower() in _YES),
+        asks_servers=not _is_offline(options),
         approval=options.tool_approval,
         sandbox=sandbox,
         has_user=options.mode == "rpc",
@@ -321,6 +323,16 @@ def _configure(options: Options, configuration: Configuration, profile: AgentPro
     )
 
 
+def _is_offline(options: Options) -> bool:
+    return options.is_offline or os.environ.get(_OFFLINE_VARIABLE, "").lower() in _YES
+
+
+def _install_named(words: Sequence[str], cwd: Path) -> None:
+    from pinnace_rpc.server.named_packages import install_named
+
+    install_named(words, cwd, _write_line)
+
+
 def _write_line(text: str) -> None:
     echo(f"pinnace: {text}", is_error=True)
 
@@ -386,6 +398,7 @@ def _resource_choice(options: Options) -> ResourceChoice:
         base=None if options.system_prompt is None else _read(options.system_prompt),
         appended=tuple(_read(argument) for argument in options.append_system_prompt),
         approved=options.approved,
+        packages=options.extensions,
     )
 
 
