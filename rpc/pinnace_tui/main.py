@@ -38,7 +38,7 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
         look: The name of the theme.
     """
     profile = () if _names_profile(flags) else _PROFILE
-    command = [*PROGRAM, "--mode", "rpc", *profile, *flags]
+    command = [*PROGRAM, "--mode", "rpc", "--surfaces", *profile, *flags]
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
         return pinnace.AsyncioClient(command, dialogs=dialogs, on_stderr=_leave_out)

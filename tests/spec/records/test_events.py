@@ -33,6 +33,9 @@ LATER_TYPES = {
     "session_info_changed",
     "entry_appended",
     "client_request",
+    "ui_surface_open",
+    "ui_surface_draw",
+    "ui_surface_close",
     "mcp_status",
     "warning",
 }
@@ -67,6 +70,13 @@ STEP: Json = {"type": "text_delta", "contentIndex": 0, "delta": "x", "partial": 
 # A record of every type with every field that profile `pi` may write in it.
 FAILURE: Json = {"errorCode": "server_error", "status": 500, "attempts": 2}
 ASKED: Json = {"id": "r1", "toolCallId": "c1", "path": "/a", "timeout": 1}
+LAYOUT: Json = {
+    **dict.fromkeys(("width", "minWidth", "maxHeight"), "50%"),
+    **dict.fromkeys(("offsetX", "offsetY", "margin"), 1),
+    "anchor": "top-left",
+    "row": "1",
+    "column": "2",
+}
 SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
 RECORDS: list[Json] = [
     {"type": "agent_start"},
@@ -98,6 +108,9 @@ RECORDS: list[Json] = [
     {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": "e", **FAILURE},
     {"type": "extension_error", "extensionPath": "/x", "event": "tool_call", "error": "e"},
     {"type": "client_request", "method": "write_text_file", **ASKED, "content": "x"},
+    {"type": "ui_surface_open", "surface": "a", "place": "overlay", "key": "w", "layout": LAYOUT},
+    {"type": "ui_surface_draw", "surface": "a", "lines": ["\x1b[31mred\x1b[39m"]},
+    {"type": "ui_surface_close", "surface": "a"},
     {"type": "mcp_status", **SERVER},
     {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
@@ -106,6 +119,7 @@ RECORDS: list[Json] = [
 OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
+    *("key", "layout", "width", "minWidth", "maxHeight", "row", "column"),
     "remedy",
     "source",
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
