@@ -67,7 +67,7 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 _TELLING: Final = frozenset(
     "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
-    "agent_restarted truncated warning".split()
+    "session_changed agent_restarted truncated warning".split()
 )
 # Events by which it is known whether the agent works.
 _WORK: Final = frozenset("agent_start agent_settled compaction_start compaction_end agent_restarted".split())
@@ -149,7 +149,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         # Held, since they are drawn by events and timers, which also come before and after they are on the screen.
         self._lines = {name: Static(id=name, markup=False) for name in _LINES}
         self._search = SearchLine()
-        self._surfaces = Surfaces(self._editor, self._lines["footer"])
+        self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}
@@ -186,7 +186,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """The defect that was reported last."""
         self._unsent: list[str] = []
         """Messages that the agent has not accepted yet."""
-        self._session = ""
+        self._loaded: tuple[str, str | None] = "", None  # the session and its last entry, when it was loaded
         self._loading = asyncio.Lock()
         self._overlapping: list[Record] | None = None
         """Events since entries were asked for: those behind the answer may be taken before it, and would be lost."""
@@ -413,14 +413,15 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self._announced.setdefault(text(event, "id"), asyncio.Event()).set()
             case "extension_ui_request":
                 self._show_of_extension(event)
-            case "message_end" if self.transcript.has_gap:
+            case "message_end" | "truncated" if kind == "truncated" or self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
                 self._working_since = None
                 self._close_questions(lambda _: True)
                 self._perform(self._take_restart(event))
-            case "truncated":
-                self._perform(self.reload())
+            case "session_changed":
+                leaf = event.get("leafId")
+                self._perform(self.follow(text(event, "sessionId"), leaf if isinstance(leaf, str) else None))
             case _:
                 pass
         if kind in _WORK:
@@ -453,7 +454,22 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._show_warnings()
         self._shown.stats = cast("Record", await self.client.get_session_stats())
         self._draw_footer()
-        if self._session and text(state, "sessionId") != self._session:
+        if self._loaded[0] not in ("", session := text(state, "sessionId")):
+            async with self._loading:  # its event may be having it loaded
+                is_loaded = self._loaded[0] == session
+            if not is_loaded:
+                await self.reload()
+
+    async def follow(self, session: str | None, leaf: str | None) -> None:
+        """Show the conversation that is current now, unless it was loaded since: an event and a response report it.
+
+        Args:
+            session: The session that is current; None: as before.
+            leaf: The last entry of its conversation.
+        """
+        async with self._loading:
+            is_shown = session in (None, self._loaded[0]) and leaf == self._loaded[1]
+        if not is_shown:
             await self.reload()
 
     async def reload(self) -> None:
@@ -463,7 +479,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             known = self._work_changes
             state = cast("Record", await client.get_state())
             self._take_state(state, is_current=known == self._work_changes)
-            self._session = text(state, "sessionId")
+            leaf: str | None = None
             overlapping: list[Record] = []
             self._overlapping = overlapping
             try:
@@ -473,8 +489,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self.transcript.load_messages(cast("list[Record]", messages["messages"]))
             else:
                 self.transcript.load_entries(cast("list[Record]", entries["entries"]), entries["leafId"])
+                leaf = entries["leafId"]
             finally:
                 self._overlapping = None
+            self._loaded = text(state, "sessionId"), leaf
             for event in overlapping:
                 self.transcript.apply(event)
         if not self.transcript.items:

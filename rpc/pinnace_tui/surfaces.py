@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -144,7 +144,7 @@ class Overlay(ModalScreen[None]):
         self._arrange()
 
     def _arrange(self) -> None:
-        view, layout, size = self.view, self.view.layout_wanted, self.app.size
+        view, layout, size = self.view, self.view.layout_wanted, self.size
         horizontal, vertical = _ALIGNMENTS.get(text(layout, "anchor"), ("center", "middle"))
         left, top = number(layout, "offsetX") or 0, number(layout, "offsetY") or 0
         if text(layout, "column"):
@@ -162,13 +162,14 @@ class Overlay(ModalScreen[None]):
 class Surfaces:
     """The surfaces that are open, and where they are on the screen."""
 
-    def __init__(self, editor: Widget, footer: Widget) -> None:
+    def __init__(self, app: App[str], editor: Widget, footer: Widget) -> None:
         """Show none yet; `editor` and `footer` are hidden while a surface is in their place."""
         self.header = Vertical(classes="surfaces")
         self.above = Vertical(classes="surfaces")
         self.below = Vertical(classes="surfaces")
         self.instead = Vertical(classes="surfaces")
         self.bottom = Vertical(classes="surfaces")
+        self._app = app
         self._editor = editor
         self._footer = footer
         self._views: dict[str, SurfaceView] = {}
@@ -219,15 +220,15 @@ class Surfaces:
         view = self._views.pop(name, None)
         if view is None:
             return
-        app = self._editor.app
+        app = self._app
         if (overlay := self._overlays.pop(name, None)) is not None:
-            app.call_later(_leave, overlay)
+            app.call_later(_leave, app, overlay)
         else:
             app.call_later(view.remove)
         app.call_later(self._arrange)
 
     def _open(self, view: SurfaceView) -> None:
-        app = self._editor.app
+        app = self._app
         self._views[view.surface] = view
         view.display = False
         if view.place == "overlay":
@@ -258,8 +259,8 @@ class Surfaces:
             self._editor.focus()
 
 
-async def _leave(overlay: Overlay) -> None:
-    if overlay in overlay.app.screen_stack:
+async def _leave(app: App[str], overlay: Overlay) -> None:
+    if overlay in app.screen_stack:
         _ = overlay.dismiss(None)
 
 

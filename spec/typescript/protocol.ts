@@ -63,6 +63,7 @@ export type Output =
   | QueueUpdate
   | ExtensionError
   | ExtensionUiRequest
+  | ExtensionUiResolved
   | ClientRequest
   | UiSurfaceOpen
   | UiSurfaceDraw
@@ -84,6 +85,7 @@ export type Output =
   | BashExecutionUpdate
   | ThinkingLevelChanged
   | SessionInfoChanged
+  | SessionChanged
   | EntryAppended
   | Response;
 
@@ -557,7 +559,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-08.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -919,7 +921,7 @@ export interface SwitchSessionCommand {
 
 /**
  * Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
- * Rules: R-UI-08.
+ * Rules: R-UI-09.
  * This program's alone.
  */
 export interface UiSurfaceInputCommand {
@@ -1774,7 +1776,7 @@ export interface AgentEnd {
 
 /**
  * The agent has settled: nothing more happens without a new command.
- * Rules: C-8, R-LIM-01, R-LIM-02.
+ * Rules: C-8, R-LIM-01, R-LIM-02, R-SES-17.
  * Since 0.80.4.
  */
 export interface AgentSettled {
@@ -1996,6 +1998,23 @@ export type ExtensionUiRequest =
   | SetTitleRequest
   | SetEditorTextRequest;
 
+/**
+ * A dialog is over: the client takes it back, and its answer would be ignored.
+
+The agent writes it for a dialog that ends without an answer, a durable host also for one that a client has
+answered.
+ * Rules: R-HST-04, R-UI-08.
+ * This program's alone.
+ */
+export interface ExtensionUiResolved {
+  /** The type of the record. */
+  type: "extension_ui_resolved";
+  /** The id of the dialog's `extension_ui_request`. */
+  id: string;
+  /** Why it is over. `answered`: another client of a durable agent has answered it; `timeout`: its time is over; `cancelled`: what has asked is cancelled or has ended. */
+  reason: "answered" | "timeout" | "cancelled";
+}
+
 /** With its code, for programs. */
 export interface Failure {
   /** The type of the record. */
@@ -2112,7 +2131,7 @@ export interface MessageUpdate {
 
 /**
  * The queues have changed. It holds both queues completely.
- * Rules: R-QUE-01, R-QUE-13.
+ * Rules: R-QUE-01, R-QUE-13, R-SES-17.
  * Since 0.66.0.
  */
 export interface QueueUpdate {
@@ -2122,6 +2141,29 @@ export interface QueueUpdate {
   steering: string[];
   /** Queued follow-ups, oldest first. */
   followUp: string[];
+}
+
+/**
+ * Reads show another conversation from now on: another session, or another branch of it.
+
+A client that shows the conversation loads it again (`get_entries` or `get_messages`). The record follows all runs
+and messages of the former conversation and precedes those of the new one.
+ * Rules: R-SES-16, R-SES-17.
+ * This program's alone.
+ */
+export interface SessionChanged {
+  /** The type of the record. */
+  type: "session_changed";
+  /** What has happened. `new`, `resume`: another session is current, an empty one or one that existed; `fork`: a copy, by `fork`, `branch` or `clone`; `navigate`: the session has moved to another of its entries; `takeover`: it continues what another process has appended to its file. */
+  reason: "new" | "resume" | "fork" | "navigate" | "takeover";
+  /** What asked for it; absent where another process has appended. */
+  by?: "client" | "extension";
+  /** The id of the session. */
+  sessionId: string;
+  /** The path of the session file; absent for a session in memory. */
+  sessionFile?: string;
+  /** The current entry of the session; null before the first. */
+  leafId: string | null;
 }
 
 /**
@@ -2303,7 +2345,7 @@ export interface UiSurfaceDraw {
  * An extension opens a surface, on which it draws lines.
 
 The client answers with `ui_surface_input` and the size; nothing is drawn before.
- * Rules: R-UI-08.
+ * Rules: R-UI-09.
  * This program's alone.
  */
 export interface UiSurfaceOpen {

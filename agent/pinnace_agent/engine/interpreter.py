@@ -107,7 +107,7 @@ class EffectInterpreter:
         self.compactor = Compactor(profile, emitter, self.submit, self.start_job, self._extension_instance)
         self._approval: ToolApproval | None = None  # not loaded before the first call of a tool
         self._client_requests: ClientRequests | None = None  # likewise, before the client offers to serve files
-        self._navigator = Navigator(profile, self.submit, self.start_job, self._extension_instance)
+        self._navigator = Navigator(profile, emitter, self.submit, self.start_job, self._extension_instance)
         self.queue = self.sessions.queue
         self._has_answered = False
         self._is_queue_unannounced = False  # queued messages of the session's file: clients await an answer first

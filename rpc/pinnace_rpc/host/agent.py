@@ -8,7 +8,6 @@ sockets and frames.
 import errno
 import json
 import logging
-import math
 import os
 import secrets
 import time
@@ -79,7 +78,6 @@ class Dialog(NamedTuple):
 
     line: bytes
     place: int
-    deadline: float
 
 
 class NamedClient:
@@ -205,8 +203,13 @@ class HostedAgent:
         self.release = release
         """Of the program that its process runs."""
         self.followers = Followers(nursery)
-        self.journal = Journal(folder, retained_bytes=journal_bytes, published=self.followers.publish)
         self.details = details or _read_details(folder)
+        self.journal = Journal(
+            folder,
+            retained_bytes=journal_bytes,
+            published=self.followers.publish,
+            shows_resolved=self.details.profile not in _WITHOUT_RESOLVED,
+        )
         self.flags: tuple[str, ...] = ()
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
         self.connections: dict[int, AgentConnection] = {}
@@ -718,7 +721,8 @@ class HostedAgent:
         identity = command.fields.get("id")
         if isinstance(identity, str) and self.dialogs.pop(identity, None) is not None:
             await self._send(line + b"\n")
-            record = json.dumps({"type": "extension_ui_resolved", "id": identity}, separators=(",", ":"))
+            fields = {"type": "extension_ui_resolved", "id": identity, "reason": "answered"}
+            record = json.dumps(fields, separators=(",", ":"))
             self.journal.append(self.journal.next_event() + record.encode("ascii")[1:] + b"\n", 1)
 
     def left(self, connection: int) -> None:
@@ -810,7 +814,7 @@ class HostedAgent:
                 kept.client.table.answer(kept.identity, response.line)
             if response is None:
                 piece = self._event(line, self.journal.end + size)
-                events += 1
+                events += bool(piece)
             elif response.command.connection in self.connections:
                 piece = response_head(response.command.connection, len(response.line)) + response.line
             else:
@@ -843,6 +847,8 @@ class HostedAgent:
 
     def _event(self, line: bytes, place: int) -> bytes:
         kind = routing.record_type(line)
+        if kind == b"extension_ui_resolved" and not self._take_back(line):
+            return b""
         if kind in _NOTED:
             self._note(kind, line, place)
         if kind == b"bash_execution_update":
@@ -858,28 +864,31 @@ class HostedAgent:
             self._keep_details(has_run=True)  # before any client sees it
         elif kind in (b"agent_settled", b"agent_end"):
             self.is_running_turns = kind == b"agent_end" and self.details.profile not in _WITHOUT_SETTLED
+        elif kind == b"session_changed":
+            fields = routing.parse_record(line)
+            self._keep_session(fields)  # before any client sees it, or attaches behind it
+            if fields.get("by") == "extension":
+                self._nursery.start_soon(self._ask_state)  # of a client's command the answer has it asked
         elif kind == b"extension_ui_request":
             fields = routing.parse_record(line)
             identity = fields.get("id")
             if fields.get("method") in routing.DIALOG_METHODS and isinstance(identity, str):
-                timeout = fields.get("timeout")
-                seconds = timeout / 1000 if isinstance(timeout, int | float) else math.inf
                 while len(self.dialogs) >= _MAX_DIALOGS:
                     del self.dialogs[next(iter(self.dialogs))]
-                self.dialogs[identity] = Dialog(line, place, trio.current_time() + seconds)
+                self.dialogs[identity] = Dialog(line, place)
+
+    def _take_back(self, line: bytes) -> bool:
+        """Follow the end of a dialog; return whether it was open: if not, clients have the answer that has ended it."""
+        identity = routing.parse_record(line).get("id")
+        return isinstance(identity, str) and self.dialogs.pop(identity, None) is not None
 
     @property
     def needs_input(self) -> bool:
         """Whether a dialog waits for an answer."""
-        now = trio.current_time()
-        for identity in [each for each, dialog in self.dialogs.items() if dialog.deadline <= now]:
-            del self.dialogs[identity]
         return bool(self.dialogs)
 
     def open_dialogs(self, place: int) -> list[bytes]:
         """Return the dialogs that were asked before a place of the journal and wait for an answer."""
-        if not self.needs_input:
-            return []
         return [dialog.line for dialog in self.dialogs.values() if dialog.place < place]
 
     def _answered(self, response: RoutedResponse, place: int) -> None:
@@ -898,9 +907,6 @@ class HostedAgent:
         name = response.command.name
         if name in MODEL_COMMANDS:
             self.summary.take_model_answer(response.line)
-        if name == "abort" or (name in routing.REPLACEMENTS and not _is_cancelled(response)):
-            # The agent has closed those that it asked before it answered.
-            self.dialogs = {identity: dialog for identity, dialog in self.dialogs.items() if dialog.place >= place}
         if name in routing.REPLACEMENTS:
             self._nursery.start_soon(self._ask_state)
 
@@ -915,14 +921,17 @@ class HostedAgent:
     def _take_state(self, data: Mapping[str, JsonValue]) -> None:
         if self.summary.take_state(data):
             self._nursery.start_soon(self._ask_totals)
-        identity, file = data.get("sessionId"), data.get("sessionFile")
+        self._keep_session(data)
+        self._is_known = True
+        self._process_changed.unpark_all()
+        self._supervisor.answered()
+
+    def _keep_session(self, named: Mapping[str, JsonValue]) -> None:
+        identity, file = named.get("sessionId"), named.get("sessionFile")
         self._keep_details(
             session_id=identity if isinstance(identity, str) else None,
             session_file=file if isinstance(file, str) and file else None,
         )
-        self._is_known = True
-        self._process_changed.unpark_all()
-        self._supervisor.answered()
 
     def _hold(self, held: list[bytes], data: bytes) -> None:
         """Keep the first lines of a new process until its state is known, which the first record of the epoch holds."""
@@ -1083,11 +1092,6 @@ def _draws_surfaces(command: RoutedCommand) -> bool | None:
     return offered if isinstance(offered, bool) else None
 
 
-def _is_cancelled(response: RoutedResponse) -> bool:
-    data = routing.member(routing.parse_record(response.line), "data")
-    return data.get("cancelled") is True
-
-
 def _open(connection: int, command: RoutedCommand) -> OpenCommand:
     identity = json.dumps(command.identity).encode("ascii") if command.has_id and command.is_object else None
     return OpenCommand(connection, command.name, identity)
@@ -1128,8 +1132,12 @@ _WITHOUT_SETTLED: Final = frozenset({"seed", "0.5x", "0.18"})
 """Profiles in which `agent_end` is the last record of a run."""
 _WITHOUT_NAMES: Final = _WITHOUT_SETTLED
 """Profiles whose commands have neither `messageId` nor `by`, so that no process recognises a repeated one."""
+_WITHOUT_RESOLVED: Final = _WITHOUT_SETTLED
+"""Profiles without `extension_ui_resolved`, which only clients with cursors get."""
 _FIRST_SIGNAL_STATUS: Final = 126
 """Higher exit codes are those of a shell, or name a signal."""
 _CONTINUES_QUEUE: Final = ("--on-restore", "continue")
 _CHOOSES_SESSION: Final = frozenset({"--continue", "-c", "--session", "--fork", "--session-id"})
-_NOTED: Final = frozenset({b"agent_start", b"agent_end", b"agent_settled", b"extension_ui_request", *FOLLOWED})
+_NOTED: Final = frozenset(
+    {b"agent_start", b"agent_end", b"agent_settled", b"extension_ui_request", b"session_changed", *FOLLOWED}
+)

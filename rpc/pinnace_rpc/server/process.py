@@ -78,6 +78,7 @@ class ProcessRun:
         on_record: Callable[[Record], None] | None = None,
         has_log: bool = False,
         observer: EndObserver | None = None,
+        has_host: bool = False,
     ) -> None:
         """Start nothing yet.
 
@@ -87,6 +88,7 @@ class ProcessRun:
             on_record: Takes every record but updates, before it is written.
             has_log: Whether the log takes them.
             observer: Takes note of the end.
+            has_host: Whether a durable host reads what it writes.
         """
         self.signal_number: int | None = None
         self.stdout_gone = False
@@ -103,6 +105,7 @@ class ProcessRun:
             on_record=on_record,
             on_defect=self._record_failed,
             on_unshown_dialog=self._decline_dialog,
+            has_host=has_host,
         )
         self._has_log = has_log
         self._observer = observer

@@ -9,6 +9,7 @@ from typing import Final
 
 from pinnace_spec.observers.automaton import Automaton
 from pinnace_spec.observers.invariants.aborts import Aborted
+from pinnace_spec.observers.invariants.announcements import ChangesAnnounced, DialogsTakenBack
 from pinnace_spec.observers.invariants.answers import (
     AnsweredOnce,
     CauseFirst,
@@ -67,6 +68,8 @@ OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     Aborted,
     StateAgrees,
     RefusedChangesNothing,
+    ChangesAnnounced,
+    DialogsTakenBack,
     CountsAgree,
     MessagesAgree,
     ClosedInTime,

@@ -19,11 +19,13 @@ from pinnace_spec.records.compactions import (
 )
 from pinnace_spec.records.messages import (
     AssistantMessage,
+    ChangeOrigin,
     FailureCode,
     FileMethod,
     ImageContent,
     McpSource,
     McpState,
+    SessionChange,
     SurfaceAnchor,
     SurfacePlace,
     TextContent,
@@ -32,7 +34,7 @@ from pinnace_spec.records.messages import (
     WarningKind,
 )
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
-from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest
+from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest, UiResolved
 from pinnace_spec.records.updates import DeltaUpdate, SeedUpdate, WholeUpdate
 from pinnace_spec.rules.limits import MAX_SURFACE_LINES, LimitName
 
@@ -213,6 +215,28 @@ class SessionInfoChanged(OutputModel):
 
     type: Literal["session_info_changed"]
     name: NonEmpty | None = None
+
+
+class SessionChanged(OutputModel):
+    """Reads show another conversation from now on: another session, or another branch of it.
+
+    A client that shows the conversation loads it again (`get_entries` or `get_messages`). The record follows all runs
+    and messages of the former conversation and precedes those of the new one.
+    """
+
+    type: Literal["session_changed"]
+    reason: SessionChange
+    by: ChangeOrigin | None = None
+    """What asked for it; absent where another process has appended."""
+    sessionId: NonEmpty
+    sessionFile: NonEmpty | None = None
+    leafId: NonEmpty | None
+
+    @model_validator(mode="after")
+    def _has_an_origin(self) -> Self:
+        if (self.by is None) != (self.reason == "takeover"):
+            raise ValueError("by exactly if a command has changed the session")
+        return self
 
 
 class SessionEntry(OutputModel):
@@ -419,6 +443,7 @@ _SAME_IN_ALL: Final[Mapping[str, object]] = {
 _PI: Final[Mapping[str, object]] = {
     **_SAME_IN_ALL,
     "extension_ui_request": AnyUiRequest,
+    "extension_ui_resolved": UiResolved,
     "client_request": ClientRequest,
     "ui_surface_open": UiSurfaceOpen,
     "ui_surface_draw": UiSurfaceDraw,
@@ -440,6 +465,7 @@ _PI: Final[Mapping[str, object]] = {
     "bash_execution_update": BashExecutionUpdate,
     "thinking_level_changed": ThinkingLevelChanged,
     "session_info_changed": SessionInfoChanged,
+    "session_changed": SessionChanged,
     "entry_appended": EntryAppended,
 }
 EVENTS: Final[Mapping[Profile, Mapping[str, object]]] = {

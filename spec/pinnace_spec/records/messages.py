@@ -35,6 +35,10 @@ WarningKind = Literal[
     "telemetry",
 ]
 """What a warning is about; `resources`: skills, templates and context files."""
+SessionChange = Literal["new", "resume", "fork", "navigate", "takeover"]
+"""Why reads show another conversation; `fork`: also by `clone`; `takeover`: it continues what another process wrote."""
+ChangeOrigin = Literal["client", "extension"]
+"""What has asked for that."""
 FileMethod = Literal["read_text_file", "write_text_file"]
 """What a client may offer to do with files on behalf of the agent."""
 SurfacePlace = Literal["editor", "overlay", "header", "footer", "aboveEditor", "belowEditor"]

@@ -1,4 +1,4 @@
-"""What extensions draw in the client's terminal, as a client sees it. Rules R-UI-08 to R-UI-10.
+"""What extensions draw in the client's terminal, as a client sees it. Rules R-UI-09 to R-UI-11.
 
 One agent draws with extensions in both languages.
 """
@@ -145,7 +145,7 @@ def drawing(agent: AgentStarter, extensions: list[str], node_program: str) -> Ca
 
 
 def test_without_an_offer_nothing_is_drawn(drawing: Callable[..., Drawn]) -> None:
-    """R-UI-08: components end at once, nothing is opened, and the mode is that of other clients."""
+    """R-UI-09: components end at once, nothing is opened, and the mode is that of other clients."""
     one = drawing()
     for language in ("py", "node"):
         one.command(f"/{language}keys")
@@ -162,7 +162,7 @@ def test_without_an_offer_nothing_is_drawn(drawing: Callable[..., Drawn]) -> Non
 @pytest.mark.parametrize("place", ["editor", "overlay"])
 @BOTH
 def test_a_component_takes_keys_and_has_a_result(drawing: Callable[..., Drawn], language: str, place: str) -> None:
-    """R-UI-08, in both languages: sizes, keys, pastes, a resize, and the result."""
+    """R-UI-09, in both languages: sizes, keys, pastes, a resize, and the result."""
     one = drawing("--surfaces")
     prompt = one.begin(f"/{language}keys {'over' if place == 'overlay' else ''}")
     surface = one.opened(place)
@@ -183,7 +183,7 @@ def test_a_component_takes_keys_and_has_a_result(drawing: Callable[..., Drawn], 
 
 @BOTH
 def test_a_surface_is_limited_and_holds_no_control_characters(drawing: Callable[..., Drawn], language: str) -> None:
-    """R-UI-09: whatever a component returns."""
+    """R-UI-10: whatever a component returns."""
     one = drawing("--surfaces")
     one.begin(f"/{language}keys")
     surface = one.opened("editor")
@@ -199,7 +199,7 @@ def test_a_surface_is_limited_and_holds_no_control_characters(drawing: Callable[
 @BOTH
 @pytest.mark.parametrize("end", ["the user", "an abort", "no offer"])
 def test_a_component_that_waits_ends_without_a_result(drawing: Callable[..., Drawn], language: str, end: str) -> None:
-    """R-UI-10."""
+    """R-UI-11."""
     one = drawing("--surfaces")
     prompt = one.begin(f"/{language}keys")
     surface = one.opened("editor")
@@ -218,7 +218,7 @@ def test_a_component_that_waits_ends_without_a_result(drawing: Callable[..., Dra
 
 @BOTH
 def test_what_stays_is_opened_again_at_the_next_offer(drawing: Callable[..., Drawn], language: str) -> None:
-    """R-UI-10: a footer, a header and a widget are kept while no client draws; another one takes their place."""
+    """R-UI-11: a footer, a header and a widget are kept while no client draws; another one takes their place."""
     one = drawing()
     one.command(f"/{language}stay first")
     one.offer()
@@ -260,7 +260,7 @@ def test_a_component_that_raises_ends_alone(drawing: Callable[..., Drawn], langu
 
 @pytest.mark.parametrize("end", ["killed", "hung"])
 def test_a_lost_process_of_extensions_closes_what_it_has_drawn(drawing: Callable[..., Drawn], end: str) -> None:
-    """R-UI-10: one that is killed, and one whose component never returns."""
+    """R-UI-11: one that is killed, and one whose component never returns."""
     one = drawing("--surfaces", PINNACE_NODE_HANG_S="1")
     one.command("/nodepid")
     node = int(one.notice())

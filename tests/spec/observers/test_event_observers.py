@@ -69,7 +69,7 @@ def asked(identity: str, method: str = "write_text_file", call: str = "c1") -> s
 
 
 GOOD: list[tuple[str, str, str]] = [
-    ("a surface that is drawn and closed", "I-UI-1", DRAWING + SIZED + DRAWN + UNDRAWN),
+    ("a surface that is drawn and closed", "I-UI-2", DRAWING + SIZED + DRAWN + UNDRAWN),
     ("a write that is confirmed", "I-FIL-1", ASKING + asked("w") + CONFIRMED + "< tool_end c1"),
     (
         "a write that the client can't do",
@@ -214,11 +214,11 @@ GOOD: list[tuple[str, str, str]] = [
 ]
 
 BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
-    ("a surface that is not offered any more", "I-UI-1", DRAWING.replace("true", "false"), [(3,)]),
-    ("a surface that is opened twice", "I-UI-1", DRAWING + DRAWING, [(3, 6)]),
-    ("a drawing before the size is known", "I-UI-1", DRAWING + DRAWN, [(3, 4)]),
-    ("a drawing on a surface that is closed", "I-UI-1", DRAWING + SIZED + UNDRAWN + DRAWN, [(6,)]),
-    ("a surface that is closed twice", "I-UI-1", DRAWING + SIZED + UNDRAWN + UNDRAWN, [(6,)]),
+    ("a surface that is not offered any more", "I-UI-2", DRAWING.replace("true", "false"), [(3,)]),
+    ("a surface that is opened twice", "I-UI-2", DRAWING + DRAWING, [(3, 6)]),
+    ("a drawing before the size is known", "I-UI-2", DRAWING + DRAWN, [(3, 4)]),
+    ("a drawing on a surface that is closed", "I-UI-2", DRAWING + SIZED + UNDRAWN + DRAWN, [(6,)]),
+    ("a surface that is closed twice", "I-UI-2", DRAWING + SIZED + UNDRAWN + UNDRAWN, [(6,)]),
     ("a request that was not offered", "I-FIL-1", ASKING.replace("write", "read") + asked("w"), [(12,)]),
     ("a request of no call", "I-FIL-1", ASKING + asked("w", call="c9"), [(12,)]),
     ("a request with the id of another", "I-FIL-1", ASKING + asked("w") + asked("w"), [(12, 13)]),

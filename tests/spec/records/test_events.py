@@ -38,6 +38,8 @@ LATER_TYPES = {
     "ui_surface_close",
     "mcp_status",
     "warning",
+    "session_changed",
+    "extension_ui_resolved",
 }
 
 COST: Json = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
@@ -78,6 +80,7 @@ LAYOUT: Json = {
     "column": "2",
 }
 SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
+SESSION: Json = {"sessionId": "s", "sessionFile": "/a/s.jsonl", "leafId": None}
 RECORDS: list[Json] = [
     {"type": "agent_start"},
     {"type": "agent_end", "messages": [USER, ASSISTANT, RESULT], "willRetry": False},
@@ -113,6 +116,8 @@ RECORDS: list[Json] = [
     {"type": "ui_surface_close", "surface": "a"},
     {"type": "mcp_status", **SERVER},
     {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
+    {"type": "session_changed", "reason": "new", "by": "client", **SESSION},
+    {"type": "extension_ui_resolved", "id": "r1", "reason": "timeout"},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
 ]
 # What is open on purpose.
@@ -120,8 +125,7 @@ OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
     *("key", "layout", "width", "minWidth", "maxHeight", "row", "column"),
-    "remedy",
-    "source",
+    *("remedy", "source", "sessionFile"),
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
     *("assistantEntryId", "callIndex", "gated", "error"),
     *("statusText", "widgetLines", "widgetPlacement", "details", "errorCode", "status", "attempts"),
@@ -189,7 +193,8 @@ def test_an_unknown_key_anywhere_is_found(record: Json) -> None:
 @pytest.mark.parametrize("wrong", [None, 0.5, [[]], {"a": 1}])
 def test_a_value_of_the_wrong_kind_is_found(record: Json, wrong: Json) -> None:
     for key in record:
-        if not (key == "id" and isinstance(wrong, float)) and not (key in OPEN and isinstance(wrong, dict)):
+        may_be = (key == "id" and isinstance(wrong, float)) or (key in OPEN and isinstance(wrong, dict))
+        if not may_be and (key, wrong) != ("leafId", None):
             assert problems({**record, key: wrong}), key
 
 
@@ -201,6 +206,7 @@ def test_a_field_that_lacks_is_found_unless_it_may_be_absent(record: Json) -> No
             ("message_update", "usage"),
             ("extension_ui_request", "id"),
             ("client_request", "id"),
+            ("extension_ui_resolved", "id"),
             ("client_request", "timeout"),
             ("extension_error", "error"),
             ("mcp_status", "name"),

@@ -3,7 +3,7 @@
 `UserInterface` is for modes without a user: every dialog returns its negative answer at once, and every display is
 dropped. `RpcUserInterface` sends requests to a client, and draws components if the client does (`ctx.mode` is `tui`).
 Methods that need more of a terminal exist in both and do nothing, as in pi's RPC mode. Durations are seconds here and
-milliseconds on the wire. Has no access to the outbox. Rules R-UI-01, R-UI-08.
+milliseconds on the wire. Has no access to the outbox. Rules R-UI-01, R-UI-09.
 """
 
 # ruff: noqa: ASYNC109 - the timeout of a dialog is part of the request that clients receive

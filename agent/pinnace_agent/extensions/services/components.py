@@ -3,7 +3,7 @@
 A component has `render(width)`, which returns its lines, and may have `handle_key(key)`, `handle_paste(text)` and
 `dispose()`. It is drawn when its size is known, after each key, and when it asks for it by `screen.request_render()`;
 at most thirty times a second. All its methods run in one task of the extension, which counts as its code for the
-watchdog. What they raise ends the component, and is raised by `custom` or reported. Rules R-UI-08 to R-UI-10.
+watchdog. What they raise ends the component, and is raised by `custom` or reported. Rules R-UI-09 to R-UI-11.
 """
 
 import inspect

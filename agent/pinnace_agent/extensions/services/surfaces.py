@@ -1,4 +1,4 @@
-"""Surfaces: what extensions draw in the client's terminal, as lines for its width. Rules R-UI-08 to R-UI-10.
+"""Surfaces: what extensions draw in the client's terminal, as lines for its width. Rules R-UI-09 to R-UI-11.
 
 A surface is opened by an extension and drawn on whenever that wants to; the client sends its size, keys, and that the
 user has closed it. One that waits for the user (`editor`, `overlay`) ends with whatever ends the waiting. The others
@@ -76,7 +76,7 @@ class Surface:
         self.size: Size | None = None
         self._table = table
         self._lines: list[str] | None = None
-        self._fields: dict[str, object] = {"place": place} | ({} if key is None else {"key": key})
+        self._fields: dict[str, object] = {"place": place, **({} if key is None else {"key": key})}
         if place == "overlay":
             self._fields["layout"] = {"anchor": "center", **(layout or {})}
 

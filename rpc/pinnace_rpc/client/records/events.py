@@ -14,12 +14,14 @@ from typing_extensions import TypedDict
 from pinnace_rpc.client.records.ui_requests import UiRequest
 from pinnace_spec.records.messages import (
     AssistantMessage,
+    ChangeOrigin,
     FailureCode,
     FileMethod,
     ImageContent,
     McpSource,
     McpState,
     Message,
+    SessionChange,
     SurfaceAnchor,
     SurfacePlace,
     TextContent,
@@ -209,6 +211,22 @@ class SessionInfoChanged(TypedDict):
 
     type: Literal["session_info_changed"]
     name: NotRequired[str]
+
+
+class SessionChanged(TypedDict):
+    """Reads show another conversation from now on: another session, or another branch of it.
+
+    A client that shows the conversation loads it again (`get_entries` or `get_messages`). The record follows all runs
+    and messages of the former conversation and precedes those of the new one.
+    """
+
+    type: Literal["session_changed"]
+    reason: SessionChange
+    by: NotRequired[ChangeOrigin]
+    """What asked for it; absent where another process has appended."""
+    sessionId: str
+    sessionFile: NotRequired[str]
+    leafId: str | None
 
 
 class SessionEntry(TypedDict):
@@ -452,6 +470,7 @@ Event: TypeAlias = (
     | BashExecutionUpdate
     | ThinkingLevelChanged
     | SessionInfoChanged
+    | SessionChanged
     | EntryAppended
     | UiRequest
 )

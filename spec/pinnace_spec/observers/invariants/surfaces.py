@@ -1,6 +1,6 @@
-"""Surfaces of extensions: I-UI-1 (opened once, drawn while they are open and of a known size, not while none is drawn).
+"""Surfaces of extensions: I-UI-2 (opened once, drawn while they are open and of a known size, not while none is drawn).
 
-Pure. Sources: R-UI-08, R-UI-09.
+Pure. Sources: R-UI-09, R-UI-10.
 """
 
 from pinnace_spec.observers import edge
@@ -12,8 +12,8 @@ from pinnace_spec.observers.verdicts import Record, Step
 class SurfacesOpen(Automaton):
     """A surface is opened once, and not without an offer; drawn on while it is open and has a size; and closed once."""
 
-    id = "I-UI-1"
-    rules = ("R-UI-09",)
+    id = "I-UI-2"
+    rules = ("R-UI-10",)
 
     def __init__(self, fold: Fold) -> None:
         super().__init__(fold)
@@ -52,7 +52,7 @@ class SurfacesOpen(Automaton):
             self.report(f"record {number} opens the surface of record {before} again", before, number)
         if self._is_withdrawn:
             what = f"record {number} opens a surface, and the client draws no more"
-            self.report(what, number, rules=("R-UI-08",))
+            self.report(what, number, rules=("R-UI-09",))
         self._opened[name] = number
 
     def _draw(self, number: int, name: str) -> None:
