@@ -41,7 +41,7 @@ def open_own(
         themes: The files of themes in packages.
     """
     profile = () if _names_profile(flags) else _PROFILE
-    command = [*PROGRAM, "--mode", "rpc", *profile, *flags]
+    command = [*PROGRAM, "--mode", "rpc", "--surfaces", *profile, *flags]
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
         return pinnace.AsyncioClient(command, dialogs=dialogs, on_stderr=_leave_out)

@@ -46,6 +46,7 @@ export type Command =
   | SetToolApprovalCommand
   | ReloadCommand
   | HelloCommand
+  | UiSurfaceInputCommand
   | ExtensionUiResponseCommand
   | ClientResponseCommand
   | QueueMessageCommand
@@ -64,6 +65,9 @@ export type Output =
   | ExtensionUiRequest
   | ExtensionUiResolved
   | ClientRequest
+  | UiSurfaceOpen
+  | UiSurfaceDraw
+  | UiSurfaceClose
   | McpStatus
   | Warning
   | AgentEnd
@@ -133,6 +137,7 @@ export type Response =
   | SetToolApprovalResponse
   | ReloadResponse
   | HelloResponse
+  | UiSurfaceInputResponse
   | QueueMessageResponse
   | ResetResponse
   | BranchResponse
@@ -554,7 +559,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -571,6 +576,11 @@ export interface HelloCommand {
   delegate?: ("read_text_file" | "write_text_file")[] | null;
   /** The additional folders from now on, as absolute paths; replace those of `--add-dir`. */
   directories?: string[] | null;
+  /**
+   * Whether the client draws surfaces of extensions from now on; replaces what it has said before.
+   * This program's alone.
+   */
+  surfaces?: boolean | null;
 }
 
 /**
@@ -907,6 +917,30 @@ export interface SwitchSessionCommand {
   id?: string | number | null;
   /** The path of the session file. */
   sessionPath: string;
+}
+
+/**
+ * Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
+ * Rules: R-UI-09.
+ * This program's alone.
+ */
+export interface UiSurfaceInputCommand {
+  /** The type of the record. */
+  type: "ui_surface_input";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The surface, as `ui_surface_open` names it. */
+  surface: string;
+  /** The width that the surface has now, from 1. */
+  columns?: number | null;
+  /** The height of the terminal, from 1. */
+  rows?: number | null;
+  /** What a terminal sends for a key or a paste. */
+  data?: string | null;
+  /** The name of the key, such as `ctrl+c`, `enter` or `a`. */
+  key?: string | null;
+  /** Whether the user has closed it. */
+  closed?: boolean | null;
 }
 
 /**
@@ -1709,6 +1743,21 @@ export interface SwitchSessionResponse {
 }
 
 /**
+ * `ui_surface_input` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface UiSurfaceInputResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "ui_surface_input";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
  * A run has ended. It holds every message that the run created.
  * Rules: R-PRO-02, R-RUN-01, R-RUN-07.
  * Since 0.16.0.
@@ -2268,6 +2317,48 @@ export interface TurnEnd {
 export interface TurnStart {
   /** The type of the record. */
   type: "turn_start";
+}
+
+/**
+ * A surface is gone.
+ * This program's alone.
+ */
+export interface UiSurfaceClose {
+  /** The type of the record. */
+  type: "ui_surface_close";
+  surface: string;
+}
+
+/**
+ * A surface shows other lines.
+ * This program's alone.
+ */
+export interface UiSurfaceDraw {
+  /** The type of the record. */
+  type: "ui_surface_draw";
+  surface: string;
+  /** All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others. */
+  lines: string[];
+}
+
+/**
+ * An extension opens a surface, on which it draws lines.
+
+The client answers with `ui_surface_input` and the size; nothing is drawn before.
+ * Rules: R-UI-09.
+ * This program's alone.
+ */
+export interface UiSurfaceOpen {
+  /** The type of the record. */
+  type: "ui_surface_open";
+  /** Names it in later records; no other surface of the process has the name. */
+  surface: string;
+  /** `editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget. */
+  place: "editor" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor";
+  /** Of a widget: one with the same key replaces it. */
+  key?: string;
+  /** Where it is; only of an `overlay`. */
+  layout?: SurfaceLayout;
 }
 
 /**
@@ -3374,6 +3465,19 @@ export interface Stats {
 
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
+/** Where a surface over the screen is. */
+export interface SurfaceLayout {
+  anchor?: "center" | "top-left" | "top-right" | "bottom-left" | "bottom-right" | "top-center" | "bottom-center" | "left-center" | "right-center";
+  width?: string;
+  minWidth?: string;
+  maxHeight?: string;
+  row?: string;
+  column?: string;
+  offsetX?: number;
+  offsetY?: number;
+  margin?: number;
+}
+
 /** Text for a model, or from a model. */
 export interface TextContent {
   /** The type of the record. */
@@ -3745,6 +3849,7 @@ export interface ResponseOf {
   set_tool_approval: SetToolApprovalResponse;
   reload: ReloadResponse;
   hello: HelloResponse;
+  ui_surface_input: UiSurfaceInputResponse;
   queue_message: QueueMessageResponse;
   reset: ResetResponse;
   branch: BranchResponse;

@@ -171,7 +171,7 @@ class ReadSlots:
 class HostedAgent:
     """One agent, with or without a process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - a line for each part
         self,
         name: str,
         folder: str,
@@ -247,6 +247,8 @@ class HostedAgent:
         """What takes the data of the responses to the host's own commands, by the host's number."""
         self._serves_files: int | None = None
         """The connection whose client has offered to serve files to the process."""
+        self._draws_surfaces: set[int] = set()
+        """The connections whose clients draw surfaces."""
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
         self._long: RoutedResponse | None = None
@@ -393,6 +395,7 @@ class HostedAgent:
         self._keep_details(has_process=not self._is_complete, has_run=self._was_interrupted)
         self.dialogs.clear()
         self._serves_files = None
+        self._draws_surfaces.clear()
         self._asked.clear()
         self._reads.give_up()
         for number, command in self._router.give_up():
@@ -537,12 +540,16 @@ class HostedAgent:
                 return
             # It is no longer the process's first command.
             members["protocol"] = None
+        if (draws := _draws_surfaces(command)) is not None:
+            (self._draws_surfaces.add if draws else self._draws_surfaces.discard)(attached.number)
+            members["surfaces"] = bool(self._draws_surfaces)
         if _offers_files(command):
             if self._serves_files not in (None, attached.number):
                 await self._withdraw_files()  # its open requests end, since its answers are not taken any more
             self._serves_files = attached.number
         client = attached.client if command.is_object and command.identity is not None else None
-        if client is None or command.name in routing.SAFE:
+        # A key is not pressed again, so it need not be kept.
+        if client is None or command.name in routing.SAFE or command.name == "ui_surface_input":
             if command.name == "clear_queue" and command.fields.get("by") is None:
                 members["by"] = lasting_id(secrets.token_hex(16), None)  # the host's id will be used again
             await self._give(attached.number, None, command, line, members)
@@ -719,9 +726,13 @@ class HostedAgent:
             self.journal.append(self.journal.next_event() + record.encode("ascii")[1:] + b"\n", 1)
 
     def left(self, connection: int) -> None:
-        """Take notice that a connection has ended: files that its client has served are on the disk again."""
+        """Take notice that a connection has ended: with it ends what its client has offered."""
         if self._serves_files == connection:
             self._nursery.start_soon(self._withdraw_files)
+        if connection in self._draws_surfaces:
+            self._draws_surfaces.discard(connection)
+            if not self._draws_surfaces:
+                self._nursery.start_soon(self._withdraw_surfaces)
 
     async def _withdraw_files(self) -> None:
         self._serves_files = None
@@ -729,6 +740,13 @@ class HostedAgent:
             return
         number = self._reserve("hello", lambda _data: None)
         await self._send(b'{"type":"hello","id":"%b","delegate":[]}\n' % routing.own_id(number).encode("ascii"))
+
+    async def _withdraw_surfaces(self) -> None:
+        """Let extensions draw no more, unless a client has offered it meanwhile."""
+        if self._process is None or self._draws_surfaces:
+            return
+        number = self._reserve("hello", lambda _data: None)
+        await self._send(b'{"type":"hello","id":"%b","surfaces":false}\n' % routing.own_id(number).encode("ascii"))
 
     async def _ask_state(self) -> None:
         self._state_number = self._reserve("get_state", self._take_state)
@@ -1066,6 +1084,12 @@ def _offers_files(command: RoutedCommand) -> bool:
     """Return whether a command is an offer that the agent takes; one that is malformed leaves the former one."""
     offered = command.fields.get("delegate") if command.name == "hello" else None
     return isinstance(offered, list) and all(method in FILE_METHODS for method in offered)
+
+
+def _draws_surfaces(command: RoutedCommand) -> bool | None:
+    """Return whether a client says that it draws surfaces; None: it says nothing that the agent takes."""
+    offered = command.fields.get("surfaces") if command.name == "hello" else None
+    return offered if isinstance(offered, bool) else None
 
 
 def _open(connection: int, command: RoutedCommand) -> OpenCommand:

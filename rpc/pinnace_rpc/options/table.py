@@ -142,6 +142,11 @@ _MODE: Final = Group(
             read=values.one_of(ON_RESTORE, " or ".join(ON_RESTORE)),
         ),
         Option(
+            ("--surfaces",),
+            "draws_surfaces",
+            "In mode rpc: the client draws surfaces of extensions from the start, as `surfaces` of hello says.",
+        ),
+        Option(
             ("--hosted",),
             "hosted",
             "For the host: continue the session that FILE names, and name each that replaces it there.",

@@ -145,6 +145,8 @@ def prepare(options: Options) -> PreparedAgent:
         approval=options.tool_approval,
         sandbox=sandbox,
         has_user=options.mode == "rpc",
+        # Older generations have no records of surfaces, and what waits on one would wait for ever.
+        draws_surfaces=options.draws_surfaces and options.mode == "rpc" and options.protocol in ("pi", "1.5"),
         resources=resources,
         read_again=lambda: files().read_again(),
         warnings=warnings,

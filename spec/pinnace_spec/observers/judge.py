@@ -27,6 +27,7 @@ from pinnace_spec.observers.invariants.names import NamesAgree
 from pinnace_spec.observers.invariants.queues import NothingStranded, QueuesShown, TextsConserved
 from pinnace_spec.observers.invariants.states import RefusedChangesNothing, StateAgrees
 from pinnace_spec.observers.invariants.sums import Sums
+from pinnace_spec.observers.invariants.surfaces import SurfacesOpen
 from pinnace_spec.observers.invariants.tools import CallsPaired, FileRequests, OutputGrows
 from pinnace_spec.observers.invariants.updates import DeltasAddUp, PartialsGrow
 from pinnace_spec.observers.state.fold import Fold
@@ -52,6 +53,7 @@ OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     CallsPaired,
     OutputGrows,
     FileRequests,
+    SurfacesOpen,
     Sums,
     Retries,
     Compactions,

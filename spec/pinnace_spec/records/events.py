@@ -6,9 +6,9 @@ later generations, R-PRO-01 to R-PRO-03.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from pinnace_spec.profiles.profiles import Profile
 from pinnace_spec.records.compactions import (
@@ -26,6 +26,8 @@ from pinnace_spec.records.messages import (
     McpSource,
     McpState,
     SessionChange,
+    SurfaceAnchor,
+    SurfacePlace,
     TextContent,
     ThinkingLevel,
     ToolResultMessage,
@@ -34,7 +36,7 @@ from pinnace_spec.records.messages import (
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest, UiResolved
 from pinnace_spec.records.updates import DeltaUpdate, SeedUpdate, WholeUpdate
-from pinnace_spec.rules.limits import LimitName
+from pinnace_spec.rules.limits import MAX_SURFACE_LINES, LimitName
 
 
 class AgentStart(OutputModel):
@@ -335,6 +337,64 @@ class ClientRequest(OutputModel):
         return self
 
 
+Extent = Annotated[str, Field(pattern=r"^\d{1,4}%?$")]
+"""Cells of the terminal, as `60`, or a share of its screen, as `50%`."""
+
+
+class SurfaceLayout(OutputModel):
+    """Where a surface over the screen is."""
+
+    anchor: SurfaceAnchor = "center"
+    width: Extent | None = None
+    minWidth: Extent | None = None
+    maxHeight: Extent | None = None
+    row: Extent | None = None
+    column: Extent | None = None
+    offsetX: int = 0
+    offsetY: int = 0
+    margin: Count = 0
+
+
+class UiSurfaceOpen(OutputModel):
+    """An extension opens a surface, on which it draws lines.
+
+    The client answers with `ui_surface_input` and the size; nothing is drawn before.
+    """
+
+    type: Literal["ui_surface_open"]
+    surface: NonEmpty
+    """Names it in later records; no other surface of the process has the name."""
+    place: SurfacePlace
+    """`editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above
+    the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget."""
+    key: NonEmpty | None = None
+    """Of a widget: one with the same key replaces it."""
+    layout: SurfaceLayout | None = None
+    """Where it is; only of an `overlay`."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.layout is not None and self.place != "overlay":
+            raise ValueError("layout only of an overlay")
+        return self
+
+
+class UiSurfaceDraw(OutputModel):
+    """A surface shows other lines."""
+
+    type: Literal["ui_surface_draw"]
+    surface: NonEmpty
+    lines: Annotated[list[str], Field(max_length=MAX_SURFACE_LINES)]
+    """All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others."""
+
+
+class UiSurfaceClose(OutputModel):
+    """A surface is gone."""
+
+    type: Literal["ui_surface_close"]
+    surface: NonEmpty
+
+
 class McpServer(OutputModel):
     """An MCP server of the session, as it is now."""
 
@@ -385,6 +445,9 @@ _PI: Final[Mapping[str, object]] = {
     "extension_ui_request": AnyUiRequest,
     "extension_ui_resolved": UiResolved,
     "client_request": ClientRequest,
+    "ui_surface_open": UiSurfaceOpen,
+    "ui_surface_draw": UiSurfaceDraw,
+    "ui_surface_close": UiSurfaceClose,
     "mcp_status": McpStatus,
     "warning": WarningEvent,
     "agent_end": AgentEnd,

@@ -33,6 +33,9 @@ LATER_TYPES = {
     "session_info_changed",
     "entry_appended",
     "client_request",
+    "ui_surface_open",
+    "ui_surface_draw",
+    "ui_surface_close",
     "mcp_status",
     "warning",
     "session_changed",
@@ -69,6 +72,13 @@ STEP: Json = {"type": "text_delta", "contentIndex": 0, "delta": "x", "partial": 
 # A record of every type with every field that profile `pi` may write in it.
 FAILURE: Json = {"errorCode": "server_error", "status": 500, "attempts": 2}
 ASKED: Json = {"id": "r1", "toolCallId": "c1", "path": "/a", "timeout": 1}
+LAYOUT: Json = {
+    **dict.fromkeys(("width", "minWidth", "maxHeight"), "50%"),
+    **dict.fromkeys(("offsetX", "offsetY", "margin"), 1),
+    "anchor": "top-left",
+    "row": "1",
+    "column": "2",
+}
 SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
 SESSION: Json = {"sessionId": "s", "sessionFile": "/a/s.jsonl", "leafId": None}
 RECORDS: list[Json] = [
@@ -101,6 +111,9 @@ RECORDS: list[Json] = [
     {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": "e", **FAILURE},
     {"type": "extension_error", "extensionPath": "/x", "event": "tool_call", "error": "e"},
     {"type": "client_request", "method": "write_text_file", **ASKED, "content": "x"},
+    {"type": "ui_surface_open", "surface": "a", "place": "overlay", "key": "w", "layout": LAYOUT},
+    {"type": "ui_surface_draw", "surface": "a", "lines": ["\x1b[31mred\x1b[39m"]},
+    {"type": "ui_surface_close", "surface": "a"},
     {"type": "mcp_status", **SERVER},
     {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
     {"type": "session_changed", "reason": "new", "by": "client", **SESSION},
@@ -111,6 +124,7 @@ RECORDS: list[Json] = [
 OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
+    *("key", "layout", "width", "minWidth", "maxHeight", "row", "column"),
     *("remedy", "source", "sessionFile"),
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
     *("assistantEntryId", "callIndex", "gated", "error"),

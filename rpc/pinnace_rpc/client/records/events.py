@@ -22,6 +22,8 @@ from pinnace_spec.records.messages import (
     McpState,
     Message,
     SessionChange,
+    SurfaceAnchor,
+    SurfacePlace,
     TextContent,
     ThinkingLevel,
     ToolCall,
@@ -296,6 +298,54 @@ class ClientRequest(TypedDict):
     timeout: int
 
 
+class SurfaceLayout(TypedDict):
+    """Where a surface over the screen is."""
+
+    anchor: NotRequired[SurfaceAnchor]
+    width: NotRequired[str]
+    minWidth: NotRequired[str]
+    maxHeight: NotRequired[str]
+    row: NotRequired[str]
+    column: NotRequired[str]
+    offsetX: NotRequired[int]
+    offsetY: NotRequired[int]
+    margin: NotRequired[int]
+
+
+class UiSurfaceOpen(TypedDict):
+    """An extension opens a surface, on which it draws lines.
+
+    The client answers with `ui_surface_input` and the size; nothing is drawn before.
+    """
+
+    type: Literal["ui_surface_open"]
+    surface: str
+    """Names it in later records; no other surface of the process has the name."""
+    place: SurfacePlace
+    """`editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above
+    the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget."""
+    key: NotRequired[str]
+    """Of a widget: one with the same key replaces it."""
+    layout: NotRequired[SurfaceLayout]
+    """Where it is; only of an `overlay`."""
+
+
+class UiSurfaceDraw(TypedDict):
+    """A surface shows other lines."""
+
+    type: Literal["ui_surface_draw"]
+    surface: str
+    lines: list[str]
+    """All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others."""
+
+
+class UiSurfaceClose(TypedDict):
+    """A surface is gone."""
+
+    type: Literal["ui_surface_close"]
+    surface: str
+
+
 class McpServer(TypedDict):
     """An MCP server of the session, as it is now."""
 
@@ -401,6 +451,9 @@ Event: TypeAlias = (
     | QueueUpdate
     | ExtensionError
     | ClientRequest
+    | UiSurfaceOpen
+    | UiSurfaceDraw
+    | UiSurfaceClose
     | McpStatus
     | WarningEvent
     | AgentEnd
