@@ -91,6 +91,8 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/editors.md: { "agent_servers": { "pinnace": { "command": "pinnace", "args": ["acp"], "env": {} } } }': (
         "the settings of an editor"
     ),
+    'docs/rpc.md: {"type": "session_changed", "reason": "new", "by": "client", "sessionId": "01a2…", "sessionFile": '
+    '"/srv/sessions/….jsonl", "leafId": null}': "tests/rpc/sessions/test_session_announcements.py",
     'docs/rpc.md: {"type": "warning", "kind": "project_trust", "text": "/work/site: this project is not trusted, '
     'so what it brings is not read (.pi/settings.json)", "remedy": "`pinnace trust` trusts it from now on, --approve '
     'for one run.", "source": "/work/site"}': "tests/rpc/server/test_warnings.py",

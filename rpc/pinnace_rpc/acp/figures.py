@@ -16,7 +16,6 @@ from pinnace_rpc.acp.translation.shown import (
     CommandsChanged,
     Json,
     ModeChanged,
-    Noticed,
     OptionsChanged,
     Shown,
     UsageChanged,
@@ -48,8 +47,6 @@ class Figures:
         self.settings = settings
         self._models = settings.models
         self._levels = settings.levels
-        self._stored_as = str(settings.state["sessionId"])
-        """The session that the agent has now, which an extension may have changed."""
         self.commands: Sequence[Command] | None = None
         self._usage: UsageChanged | None = None
         self.is_changing = False
@@ -131,11 +128,6 @@ class Figures:
             return
         former, options = self.settings, self.options()
         self.settings = ReportedSettings(state, self._models, self._levels)
-        if (stored_as := str(state.get("sessionId", self._stored_as))) != self._stored_as:
-            # The protocol has no word for it, and the client keeps its id.
-            self._stored_as = stored_as
-            text = f"An extension has opened another session. What follows is kept as {stored_as}."
-            self._show(Noticed("warning", text))
         if self.options() != options:
             self._show(OptionsChanged(self.options()))
         if self.settings.mode != former.mode:

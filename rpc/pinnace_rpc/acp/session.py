@@ -349,6 +349,8 @@ class Session:
                 self._note_message(record)
             case "session_info_changed":
                 self._has_title = True
+            case "session_changed" if not self._work.is_taking_back:
+                self._take_change(record)
             case "agent_settled":
                 self._work.settle(record)
             case "turn_end":
@@ -368,6 +370,26 @@ class Session:
                 self._figures.refresh(lambda: None)
             case _:
                 pass
+
+    def _take_change(self, record: Record) -> None:
+        """Show that the conversation is another one.
+
+        No version has an update for it, and the client keeps its id of the session; what it shows stays until it loads
+        the session again.
+        """
+        fields = {name: record[name] for name in ("reason", "by", "sessionId", "leafId") if name in record}
+        self._show(DetailsChanged({"conversation": fields}))
+        who = "An extension" if record.get("by") == "extension" else "Another client"
+        match record.get("reason"):
+            case "navigate":
+                text = f"{who} has moved the session to another place. Load the session again to see the conversation."
+            case "takeover":
+                text = "Another process has continued the session. Load it again to see the conversation."
+            case _:
+                text = f"{who} has opened another session. What follows is kept as {record.get('sessionId')}."
+        self.notify("warning", text)
+        if not self._work.is_active:
+            self._figures.refresh(lambda: None)  # else at the end of the turn
 
     def _take_call(self, record: Record) -> None:
         if record["type"] == "tool_execution_end":

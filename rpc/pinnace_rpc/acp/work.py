@@ -70,6 +70,8 @@ class Work:
         self._turns = Turns()
         self.is_active = is_at_work
         """A run is active, begun by a prompt or by the agent itself."""
+        self.is_taking_back = False
+        """The session is being moved to before a prompt that the model has refused."""
         self._is_announced = False
         """The client knows the session, and is shown work that no prompt has begun."""
         self._has_new_keys = False
@@ -303,11 +305,13 @@ class Work:
         """Continue before a prompt that the model has refused: it is no part of the next request."""
 
         def take(moved: Record) -> None:
+            self.is_taking_back = False
             if moved.get("success") is True:
                 self._settle(turn, TurnResult("refusal", {}))
             else:
                 self._settle(turn, failure(answer))
 
+        self.is_taking_back = True
         self._core.send("navigate_tree", {"entryId": entry}, take)
 
     def note_questions(self, asking: frozenset[str], count: int) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
+from pinnace_spec.records.messages import ResolvedReason
 from pinnace_spec.records.output_model import Count, NonEmpty, OutputModel, Positive
-from pinnace_spec.records.ui_requests import ResolvedReason
 
 EpochReason = Literal["host", "crash", "sleep", "upgrade"]
 Cursor = Annotated[str, Field(pattern=r"^[0-9a-f]+\.[0-9]+:[0-9]+$")]

@@ -25,6 +25,7 @@ from pinnace_spec.records.messages import (
     ImageContent,
     McpSource,
     McpState,
+    ResolvedReason,
     SessionChange,
     SurfaceAnchor,
     SurfacePlace,
@@ -34,7 +35,7 @@ from pinnace_spec.records.messages import (
     WarningKind,
 )
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
-from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest, UiResolved
+from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest
 from pinnace_spec.records.updates import DeltaUpdate, SeedUpdate, WholeUpdate
 from pinnace_spec.rules.limits import MAX_SURFACE_LINES, LimitName
 
@@ -312,6 +313,18 @@ class ExtensionError(OutputModel):
     extensionPath: NonEmpty
     event: NonEmpty
     error: str
+
+
+class UiResolved(OutputModel):
+    """A dialog is over: the client takes it back, and its answer would be ignored.
+
+    The agent writes it for a dialog that ends without an answer, a durable host also for one that a client has
+    answered.
+    """
+
+    type: Literal["extension_ui_resolved"]
+    id: NonEmpty
+    reason: ResolvedReason
 
 
 class ClientRequest(OutputModel):

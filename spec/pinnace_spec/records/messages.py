@@ -39,6 +39,8 @@ SessionChange = Literal["new", "resume", "fork", "navigate", "takeover"]
 """Why reads show another conversation; `fork`: also by `clone`; `takeover`: it continues what another process wrote."""
 ChangeOrigin = Literal["client", "extension"]
 """What has asked for that."""
+ResolvedReason = Literal["answered", "timeout", "cancelled"]
+"""Why a dialog is over; `answered`: by another client of a durable agent."""
 FileMethod = Literal["read_text_file", "write_text_file"]
 """What a client may offer to do with files on behalf of the agent."""
 SurfacePlace = Literal["editor", "overlay", "header", "footer", "aboveEditor", "belowEditor"]

@@ -311,3 +311,24 @@ def test_a_session_that_an_attached_client_has_open_is_opened_in_an_editor_too(e
 
 def options_of(answer: Any) -> dict[str, Any]:
     return {each["id"]: each["currentValue"] for each in answer["configOptions"]}
+
+
+def test_a_session_that_another_client_moves_is_reported_and_loaded_as_it_is(editors: Begin) -> None:
+    """R-SES-16: no update takes back what an editor shows; loading the session again shows the conversation that is."""
+    one = editors([{"text": "one"}, {"text": "two"}])
+    first = one.start()
+    session = opened(first, one.work)
+    first.call("session/prompt", sessionId=session, prompt=text("a"))
+    assert first.end() == 0
+
+    second = one.start()
+    load = {"sessionId": session, "cwd": str(one.work), "mcpServers": []}
+    second.call("initialize", protocolVersion=1, clientCapabilities={"session": {"notices": {}}})
+    second.call("session/load", load)
+    (agent,) = one.host.ask(ListAgents(watches=False))["agents"]
+    with one.host.attach(agent["name"], start=()) as other:
+        assert other.ask({"id": "1", "type": "navigate_tree", "entryId": None})["success"]
+    assert "Another client has moved the session" in second.update("notice", severity="warning")["title"]
+    since = len(second.messages)
+    second.call("session/load", load)
+    assert not [each for each in second.updates(session, after=since) if "messageId" in each]

@@ -188,6 +188,8 @@ def test_texts_are_entered_in_forms_and_a_question_that_is_over_is_withdrawn(acp
     path = work.parent / "texts.py"
     path.write_text(
         """
+import trio
+
 def extension(pi):
     @pi.command("texts")
     async def texts(ctx, args):
@@ -195,6 +197,8 @@ def extension(pi):
         for answer in (await ctx.ui.input("Name?", "a name"), await ctx.ui.editor("Edit", "draft"),
                        await ctx.ui.input("Number?"), await ctx.ui.input("Late?", timeout=0.01)):
             ctx.ui.notify(f"got {answer}")
+        with trio.move_on_after(0.01):
+            await ctx.ui.input("Given up?")
 """
     )
 
@@ -209,9 +213,9 @@ def extension(pi):
     assert agent.call("session/prompt", sessionId=session, prompt=text("/texts"))["stopReason"] == "end_turn"
     notices = [each["title"] for each in agent.updates() if each["sessionUpdate"] == "notice"]
     assert notices == ["got a name", "got draft 2", "got None", "got None"]
-    late = agent.until(lambda message: message.get("params", {}).get("message") == "Late?")
-    withdrawn = agent.until(lambda message: message.get("method") == "$/cancel_request")
-    assert withdrawn["params"]["requestId"] == late["id"]
+    over = [each["id"] for each in agent.messages if each.get("params", {}).get("message") in ("Late?", "Given up?")]
+    withdrawn = [each["params"]["requestId"] for each in agent.messages if each.get("method") == "$/cancel_request"]
+    assert (2, over) == (len(over), withdrawn)
     changes = [each for each in agent.updates() if each["sessionUpdate"] == "config_option_update"]
     values = [{each["id"]: each["currentValue"] for each in change["configOptions"]} for change in changes]
     assert [each["thought_level"] for each in values] == ["high"]

@@ -379,10 +379,13 @@ def test_a_session_that_an_extension_opens_is_named_to_the_user(extended: Extend
     agent.call("session/prompt", sessionId=session, prompt=text("/elsewhere"))
     agent.call("session/prompt", sessionId=session, prompt=text("there"))
     [notice] = [each for each in agent.updates(session) if each["sessionUpdate"] == "notice"]
+    details = [each.get("_meta", {}).get("pinnace", {}) for each in agent.updates(session)]
+    [changed] = [each["conversation"] for each in details if "conversation" in each]
     agent.call("session/close", sessionId=session)
     listed = {each["sessionId"] for each in agent.call("session/list", cwd=str(work))["sessions"]}
     [other] = listed - {session}
     assert notice["title"] == f"An extension has opened another session. What follows is kept as {other}."
+    assert changed == {"reason": "new", "by": "extension", "sessionId": other, "leafId": None}
     said = []
     for each in (session, other):
         since = len(agent.messages)

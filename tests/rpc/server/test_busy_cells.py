@@ -40,9 +40,10 @@ SETTINGS: Final = {
 NEARLY_FULL: Final = {"input": 120_000, "output": 5}
 OVERFLOW: Final = {"error": {"status": 400, "body": {"error": {"message": "prompt is too long"}}}}
 TRANSIENT: Final = {"error": {"status": 500}}
-# What a run tells inside its brackets, and what settings tell, is for other tests.
+# What a run tells inside its brackets, and what settings tell, is for other tests. The place of an announcement is
+# judged of every trace (I-SES-1).
 WITHIN_RUNS: Final = {"message_start", "message_update", "message_end", "turn_start", "turn_end"}
-OF_SETTINGS: Final = {"thinking_level_changed", "session_info_changed"}
+OF_SETTINGS: Final = {"thinking_level_changed", "session_info_changed", "session_changed"}
 PATIENCE_S: Final = 45.0
 
 WITH_PROMPT: Final = "compacting.threshold with a prompt"

@@ -21,6 +21,7 @@ from pinnace_spec.records.messages import (
     McpSource,
     McpState,
     Message,
+    ResolvedReason,
     SessionChange,
     SurfaceAnchor,
     SurfacePlace,
@@ -281,6 +282,18 @@ class ExtensionError(TypedDict):
     error: str
 
 
+class UiResolved(TypedDict):
+    """A dialog is over: the client takes it back, and its answer would be ignored.
+
+    The agent writes it for a dialog that ends without an answer, a durable host also for one that a client has
+    answered.
+    """
+
+    type: Literal["extension_ui_resolved"]
+    id: str
+    reason: ResolvedReason
+
+
 class ClientRequest(TypedDict):
     """A call of a tool asks the client for a file that the client has offered to serve.
 
@@ -450,6 +463,7 @@ Event: TypeAlias = (
     | TurnEnd
     | QueueUpdate
     | ExtensionError
+    | UiResolved
     | ClientRequest
     | UiSurfaceOpen
     | UiSurfaceDraw

@@ -98,6 +98,8 @@ class ChangesAnnounced(Automaton):
         self.armed += 1
         if sent.kind == "navigate_tree":
             self._compare_move(number, data, change)
+        elif change is None and sent.kind == "reset":
+            pass  # its answer is the same when it was vetoed or withdrawn
         elif change is None:
             what = f"record {number} answers a {sent.kind} that no record has announced"
             self.report(what, sent.number, number, rules=("R-SES-16", "R-SES-17"))

@@ -323,3 +323,24 @@ def test_a_session_at_work_is_resumed_with_its_state(acp2: StartAcp, work: Path)
     again = len(agent.messages)
     agent.call("session/resume", sessionId=session, cwd=str(work), replayFrom=start)
     assert transcript(agent.updates(session, again)) == shown
+
+
+def test_a_session_that_an_extension_moves_is_reported_and_shown_as_it_is_when_it_is_resumed(
+    acp2: StartAcp, work: Path
+) -> None:
+    """R-SES-16: no update takes back what an editor shows."""
+    extension = work.parent / "moves.py"
+    extension.write_text(
+        "def extension(pi):\n"
+        '    @pi.command("back")\n'
+        "    async def back(ctx, args):\n"
+        "        await ctx.navigate_tree(None)\n"
+    )
+    agent = acp2("-e", str(extension), script=[{"text": "one"}])
+    session = opened(agent, work)
+    turn(agent, session, "Go")
+    turn(agent, session, "/back")
+    assert "An extension has moved the session" in agent.update("notice", severity="warning")["title"]
+    since = len(agent.messages)
+    agent.call("session/resume", sessionId=session, cwd=str(work), replayFrom={"type": "start"})
+    assert not [each for each in agent.updates(session, since) if "messageId" in each]
