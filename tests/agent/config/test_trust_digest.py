@@ -228,3 +228,35 @@ def test_a_project_that_brings_too_much_is_not_trusted(
     assert not is_trusted(trusted)
     with pytest.raises(OSError, match="it brings more than"):
         keep_digest(trust_file(trusted.parent), trusted, gated(trusted), env_of(trusted))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "work/.pi/npm/node_modules/one/src/main.ts",
+        "work/.pi/npm/node_modules/needed/index.js",
+        "work/.pi/git/git.example/a/b/skills/s/SKILL.md",
+        "elsewhere/skills/s/SKILL.md",
+    ],
+)
+def test_what_a_package_of_the_project_consists_of_is_covered(tmp_path: Path, name: str) -> None:
+    """A dependency runs as the package does, and a skill is an instruction."""
+    manifest = json.dumps({"name": "one", "version": "1.0.0", "pi": {"extensions": ["src/main.ts"]}})
+    packages = {"packages": ["npm:one", "git:git.example/a/b", "../../elsewhere"]}
+    files = {
+        "work/.pi/settings.json": json.dumps(packages),
+        "work/.pi/npm/node_modules/one/package.json": manifest,
+        "work/.pi/npm/node_modules/one/src/main.ts": "",
+        "work/.pi/npm/node_modules/needed/index.js": "",
+        "work/.pi/git/git.example/a/b/skills/s/SKILL.md": "---\ndescription: one\n---\n",
+        "elsewhere/skills/s/SKILL.md": "---\ndescription: one\n---\n",
+    }
+    for path, text in files.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    work = tmp_path / "work"
+    before = digest_of(work, gated(work), env_of(work))
+    assert before == digest_of(work, gated(work), env_of(work))
+    (tmp_path / name).write_text("changed")
+    assert before != digest_of(work, gated(work), env_of(work))

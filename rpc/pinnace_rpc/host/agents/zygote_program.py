@@ -39,7 +39,7 @@ LATER: Final = (
     *"packaging.specifiers packaging.version pinnace.extensions pinnace_spec.batch.results".split(),
     *"pinnace_spec.profiles.generations pinnace_spec.profiles.profiles pinnace_spec.records.commands pydantic".split(),
     *"pydantic_core pygments.formatters pygments.lexers pygments.util".split(),
-    *"resource ruamel.yaml shlex ssl unicodedata urllib.request uuid".split(),
+    *"resource ruamel.yaml semantic_version shlex ssl unicodedata urllib.request uuid".split(),
 )
 """What the loaded modules import in functions. A test compares this with their sources."""
 WITH_EXTRA: Final = {"pinnace_agent.mcp.wire": "mcp"}
