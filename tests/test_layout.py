@@ -210,6 +210,8 @@ MAY_START = {
         ),
         *("ctypes.c_size_t", "ctypes.c_uint32", "ctypes.c_uint64", "ctypes.c_ushort", "ctypes.get_errno"),
     },
+    # The exchange of two names, which Python does not have.
+    "agent/pinnace_agent/packages/staging.py": {"ctypes.CDLL", "ctypes.get_errno"},
     "rpc/pinnace_rpc/options/closing.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},

@@ -36,6 +36,7 @@ EXCEPTIONS = {
     "agent/pinnace_agent/extensions/loading/source_files.py": "Of extensions that may run, which are checked before.",
     "agent/pinnace_agent/extensions/loading/dependencies.py": "Of extensions that may run, which are checked before.",
     "agent/pinnace_agent/extensions/loading/manifests.py": "Of extensions that may run, as above.",
+    "agent/pinnace_agent/packages/stores.py": "New files in a copy of a folder that this process has just made.",
     "agent/pinnace_agent/llm/offline/script.py": "A script that the user names, a regular file of a bounded size.",
     "agent/pinnace_agent/config/models/builtin.py": "Data of the package.",
     "agent/pinnace_agent/export/page.py": "Data of the package.",

@@ -52,6 +52,7 @@ from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.keys import Keys
 from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
+from pinnace_tui.surfaces import KINDS, Surfaces
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
@@ -66,7 +67,7 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 _TELLING: Final = frozenset(
     "agent_start agent_settled turn_end compaction_start compaction_end thinking_level_changed session_info_changed "
-    "agent_restarted truncated warning".split()
+    "session_changed agent_restarted truncated warning".split()
 )
 # Events by which it is known whether the agent works.
 _WORK: Final = frozenset("agent_start agent_settled compaction_start compaction_end agent_restarted".split())
@@ -109,7 +110,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     ToastRack { dock: top; align: right top; margin: 0; }
     """
 
-    def __init__(  # noqa: PLR0913 - by name
+    def __init__(  # noqa: PLR0913, PLR0915 - by name; a line for each part
         self,
         connect: Connect,
         *,
@@ -148,6 +149,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         # Held, since they are drawn by events and timers, which also come before and after they are on the screen.
         self._lines = {name: Static(id=name, markup=False) for name in _LINES}
         self._search = SearchLine()
+        self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}
@@ -184,7 +186,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """The defect that was reported last."""
         self._unsent: list[str] = []
         """Messages that the agent has not accepted yet."""
-        self._session = ""
+        self._loaded: tuple[str, str | None] = "", None  # the session and its last entry, when it was loaded
         self._loading = asyncio.Lock()
         self._overlapping: list[Record] | None = None
         """Events since entries were asked for: those behind the answer may be taken before it, and would be lost."""
@@ -237,16 +239,21 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """Return what is on the screen, from top to bottom."""
-        lines = self._lines
+        lines, surfaces = self._lines, self._surfaces
         yield lines["title"]
+        yield surfaces.header
         yield self._view
         yield lines["work"]
         yield lines["queue"]
         yield lines["above"]
+        yield surfaces.above
         yield self._suggestions
+        yield surfaces.instead
         yield self._editor
         yield self._search
         yield lines["below"]
+        yield surfaces.below
+        yield surfaces.bottom
         yield lines["footer"]
 
     def on_mount(self) -> None:
@@ -314,6 +321,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     def on_resize(self, event: Resize) -> None:
         """Lay out the footer anew, for the width that the screen is about to have."""
         self._draw_footer(event.size.width)
+        self._surfaces.fit(event.size)
 
     async def _converse(self) -> None:
         failure: str | None = None
@@ -321,14 +329,18 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         dialogs = pinnace.Dialogs(
             select=self._ask_extension, confirm=self._confirm, input=self._ask_extension, editor=self._ask_extension
         )
-        keeping: asyncio.Task[None] | None = None
+        keeping: list[asyncio.Task[None]] = []
         try:
             async with self._connect(dialogs) as client:
                 with client.events() as events:
                     self._client = client
+                    await self._offer_surfaces()
                     await self.reload()
                     self._is_ready.set()
-                    keeping = asyncio.create_task(self._keep_state())
+                    keeping += [
+                        asyncio.create_task(self._keep_state()),
+                        asyncio.create_task(self._surfaces.serve(client)),
+                    ]
                     self._begin()
                     while batch := await events.take():
                         # The screen and the keys have their turn, however much comes.
@@ -346,11 +358,17 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             self.report_failure(error)
             failure = f"the terminal client has a defect: {type(error).__name__}: {error}"
         finally:
-            if keeping is not None:
-                keeping.cancel()
+            for each in keeping:
+                each.cancel()
             self._client = None
             self.left.set()
             self.exit(failure, return_code=self._ended_by or self.return_code or 0)
+
+    async def _offer_surfaces(self) -> None:
+        """Let extensions draw here; an agent of an older generation has none that can."""
+        self._surfaces.close_all()
+        with suppress(pinnace.CommandFailed):
+            await self.client.request("hello", surfaces=True)
 
     def _begin(self) -> None:
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
@@ -363,7 +381,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def _take_guarded(self, event: Record) -> None:
         try:
-            self._take(event)
+            (self._surfaces.take if text(event, "type") in KINDS else self._take)(event)
         except Exception as error:
             self.report_failure(error)
 
@@ -395,14 +413,15 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self._announced.setdefault(text(event, "id"), asyncio.Event()).set()
             case "extension_ui_request":
                 self._show_of_extension(event)
-            case "message_end" if self.transcript.has_gap:
+            case "message_end" | "truncated" if kind == "truncated" or self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
                 self._working_since = None
                 self._close_questions(lambda _: True)
                 self._perform(self._take_restart(event))
-            case "truncated":
-                self._perform(self.reload())
+            case "session_changed":
+                leaf = event.get("leafId")
+                self._perform(self.follow(text(event, "sessionId"), leaf if isinstance(leaf, str) else None))
             case _:
                 pass
         if kind in _WORK:
@@ -413,6 +432,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     async def _take_restart(self, event: Record) -> None:
         """Show what another process of the agent has."""
+        await self._offer_surfaces()
         await self.reload()
         reason = text(event, "reason")
         cut = "; its run was cut" if event.get("interrupted") is True else ""
@@ -434,7 +454,22 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._show_warnings()
         self._shown.stats = cast("Record", await self.client.get_session_stats())
         self._draw_footer()
-        if self._session and text(state, "sessionId") != self._session:
+        if self._loaded[0] not in ("", session := text(state, "sessionId")):
+            async with self._loading:  # its event may be having it loaded
+                is_loaded = self._loaded[0] == session
+            if not is_loaded:
+                await self.reload()
+
+    async def follow(self, session: str | None, leaf: str | None) -> None:
+        """Show the conversation that is current now, unless it was loaded since: an event and a response report it.
+
+        Args:
+            session: The session that is current; None: as before.
+            leaf: The last entry of its conversation.
+        """
+        async with self._loading:
+            is_shown = session in (None, self._loaded[0]) and leaf == self._loaded[1]
+        if not is_shown:
             await self.reload()
 
     async def reload(self) -> None:
@@ -444,7 +479,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             known = self._work_changes
             state = cast("Record", await client.get_state())
             self._take_state(state, is_current=known == self._work_changes)
-            self._session = text(state, "sessionId")
+            leaf: str | None = None
             overlapping: list[Record] = []
             self._overlapping = overlapping
             try:
@@ -454,8 +489,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self.transcript.load_messages(cast("list[Record]", messages["messages"]))
             else:
                 self.transcript.load_entries(cast("list[Record]", entries["entries"]), entries["leafId"])
+                leaf = entries["leafId"]
             finally:
                 self._overlapping = None
+            self._loaded = text(state, "sessionId"), leaf
             for event in overlapping:
                 self.transcript.apply(event)
         if not self.transcript.items:
@@ -949,7 +986,9 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             when = f"{strftime('%H:%M:%S', localtime(self._lost_at))} ({now - self._lost_at:.0f} s)"
             self._draw("work", [f"✗ The connection to the agent is lost since {when}: attaching again"])
             return
-        self._lost_at = 0.0
+        if self._lost_at:  # the host has ended what was drawn here
+            self._lost_at = 0.0
+            self._perform(self._offer_surfaces())
         if since is None and not self._is_compacting:
             if self._lines["work"].display:
                 self._draw("work", [])

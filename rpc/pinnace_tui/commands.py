@@ -55,7 +55,10 @@ class Terminal(Protocol):
         """Load the conversation and the state again."""
 
     async def refresh_state(self) -> None:
-        """Load the state again."""
+        """Load the state again; and the conversation, if the session is another one."""
+
+    async def follow(self, session: str | None, leaf: str | None) -> None:
+        """Show the conversation of a session that ends with an entry, unless it is shown."""
 
     def put_text(self, content: str) -> None:
         """Replace the text of the editor."""
@@ -323,7 +326,7 @@ class Commands:
                 return
             moved = await terminal.client.navigate_tree(identity, summarize=choice.action == "summarize" or None)
             if not moved["cancelled"]:
-                await terminal.reload()
+                await terminal.follow(None, moved.get("leafId"))
                 if content := moved.get("editorText"):
                     terminal.put_text(content)
             return
@@ -365,7 +368,7 @@ class Commands:
         if answer.get("cancelled") is True:
             self._terminal.report("an extension has kept the session", "warning")
             return
-        await self._terminal.reload()
+        await self._terminal.refresh_state()
         cleared = mapping(answer, "cleared")
         self._terminal.give_back(queued_texts(cleared))
 

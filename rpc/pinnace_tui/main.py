@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _PROFILE: Final = ("--protocol", "1.5")
 
 
-def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None) -> int:
+def open_own(
+    flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None, themes: Sequence[str]
+) -> int:
     """Open a terminal with an agent of its own.
 
     Args:
@@ -36,29 +38,31 @@ def open_own(flags: Sequence[str], messages: Sequence[str], *, opens_sessions: b
         messages: Sent at the beginning.
         opens_sessions: Whether to begin with the list of sessions.
         look: The name of the theme.
+        themes: The files of themes in packages.
     """
     profile = () if _names_profile(flags) else _PROFILE
-    command = [*PROGRAM, "--mode", "rpc", *profile, *flags]
+    command = [*PROGRAM, "--mode", "rpc", "--surfaces", *profile, *flags]
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
         return pinnace.AsyncioClient(command, dialogs=dialogs, on_stderr=_leave_out)
 
-    return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions)
+    return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions, themes=themes)
 
 
-def open_attached(name: str | None, flags: Sequence[str]) -> int:
+def open_attached(name: str | None, flags: Sequence[str], themes: Sequence[str]) -> int:
     """Open a terminal on an agent of the host: one of this name or session, or a new one.
 
     Args:
         name: The agent's; None: a new one.
         flags: The agent's, and the theme.
+        themes: The files of themes in packages.
     """
     look, flags = theme_and_flags(flags)
 
     def connect(dialogs: "Dialogs") -> "AsyncioClient":
         return pinnace.AsyncioClient.attach(name, dialogs=dialogs, on_stderr=_leave_out, flags=flags)
 
-    return _run(connect, look=look, agent=name or "")
+    return _run(connect, look=look, agent=name or "", themes=themes)
 
 
 def _names_profile(flags: Sequence[str]) -> bool:
@@ -86,6 +90,7 @@ def _run(
     agent: str = "",
     messages: Sequence[str] = (),
     opens_sessions: bool = False,
+    themes: Sequence[str] = (),
 ) -> int:
     if _is_xterm(os.environ):
         os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", "256")  # read once, by the import
@@ -93,7 +98,7 @@ def _run(
 
     folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
     keys, problems = read_keys(folder / FILE_NAME)
-    looks, notices = read_looks(folder / "themes")
+    looks, notices = read_looks(folder / "themes", themes)
     look = look or named_look(folder / "settings.json", os.environ)
     if look is not None and look not in (names := [each.name for each in looks]):
         notices = [*notices, f"no theme {look}; there are {', '.join(names)}"]

@@ -46,6 +46,7 @@ export type Command =
   | SetToolApprovalCommand
   | ReloadCommand
   | HelloCommand
+  | UiSurfaceInputCommand
   | ExtensionUiResponseCommand
   | ClientResponseCommand
   | QueueMessageCommand
@@ -62,7 +63,11 @@ export type Output =
   | QueueUpdate
   | ExtensionError
   | ExtensionUiRequest
+  | ExtensionUiResolved
   | ClientRequest
+  | UiSurfaceOpen
+  | UiSurfaceDraw
+  | UiSurfaceClose
   | McpStatus
   | Warning
   | AgentEnd
@@ -80,6 +85,7 @@ export type Output =
   | BashExecutionUpdate
   | ThinkingLevelChanged
   | SessionInfoChanged
+  | SessionChanged
   | EntryAppended
   | Response;
 
@@ -131,6 +137,7 @@ export type Response =
   | SetToolApprovalResponse
   | ReloadResponse
   | HelloResponse
+  | UiSurfaceInputResponse
   | QueueMessageResponse
   | ResetResponse
   | BranchResponse
@@ -552,7 +559,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -569,6 +576,11 @@ export interface HelloCommand {
   delegate?: ("read_text_file" | "write_text_file")[] | null;
   /** The additional folders from now on, as absolute paths; replace those of `--add-dir`. */
   directories?: string[] | null;
+  /**
+   * Whether the client draws surfaces of extensions from now on; replaces what it has said before.
+   * This program's alone.
+   */
+  surfaces?: boolean | null;
 }
 
 /**
@@ -905,6 +917,30 @@ export interface SwitchSessionCommand {
   id?: string | number | null;
   /** The path of the session file. */
   sessionPath: string;
+}
+
+/**
+ * Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
+ * Rules: R-UI-09.
+ * This program's alone.
+ */
+export interface UiSurfaceInputCommand {
+  /** The type of the record. */
+  type: "ui_surface_input";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The surface, as `ui_surface_open` names it. */
+  surface: string;
+  /** The width that the surface has now, from 1. */
+  columns?: number | null;
+  /** The height of the terminal, from 1. */
+  rows?: number | null;
+  /** What a terminal sends for a key or a paste. */
+  data?: string | null;
+  /** The name of the key, such as `ctrl+c`, `enter` or `a`. */
+  key?: string | null;
+  /** Whether the user has closed it. */
+  closed?: boolean | null;
 }
 
 /**
@@ -1707,6 +1743,21 @@ export interface SwitchSessionResponse {
 }
 
 /**
+ * `ui_surface_input` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface UiSurfaceInputResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "ui_surface_input";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
  * A run has ended. It holds every message that the run created.
  * Rules: R-PRO-02, R-RUN-01, R-RUN-07.
  * Since 0.16.0.
@@ -1725,7 +1776,7 @@ export interface AgentEnd {
 
 /**
  * The agent has settled: nothing more happens without a new command.
- * Rules: C-8, R-LIM-01, R-LIM-02.
+ * Rules: C-8, R-LIM-01, R-LIM-02, R-SES-17.
  * Since 0.80.4.
  */
 export interface AgentSettled {
@@ -1947,6 +1998,23 @@ export type ExtensionUiRequest =
   | SetTitleRequest
   | SetEditorTextRequest;
 
+/**
+ * A dialog is over: the client takes it back, and its answer would be ignored.
+
+The agent writes it for a dialog that ends without an answer, a durable host also for one that a client has
+answered.
+ * Rules: R-HST-04, R-UI-08.
+ * This program's alone.
+ */
+export interface ExtensionUiResolved {
+  /** The type of the record. */
+  type: "extension_ui_resolved";
+  /** The id of the dialog's `extension_ui_request`. */
+  id: string;
+  /** Why it is over. `answered`: another client of a durable agent has answered it; `timeout`: its time is over; `cancelled`: what has asked is cancelled or has ended. */
+  reason: "answered" | "timeout" | "cancelled";
+}
+
 /** With its code, for programs. */
 export interface Failure {
   /** The type of the record. */
@@ -2063,7 +2131,7 @@ export interface MessageUpdate {
 
 /**
  * The queues have changed. It holds both queues completely.
- * Rules: R-QUE-01, R-QUE-13.
+ * Rules: R-QUE-01, R-QUE-13, R-SES-17.
  * Since 0.66.0.
  */
 export interface QueueUpdate {
@@ -2073,6 +2141,29 @@ export interface QueueUpdate {
   steering: string[];
   /** Queued follow-ups, oldest first. */
   followUp: string[];
+}
+
+/**
+ * Reads show another conversation from now on: another session, or another branch of it.
+
+A client that shows the conversation loads it again (`get_entries` or `get_messages`). The record follows all runs
+and messages of the former conversation and precedes those of the new one.
+ * Rules: R-SES-16, R-SES-17.
+ * This program's alone.
+ */
+export interface SessionChanged {
+  /** The type of the record. */
+  type: "session_changed";
+  /** What has happened. `new`, `resume`: another session is current, an empty one or one that existed; `fork`: a copy, by `fork`, `branch` or `clone`; `navigate`: the session has moved to another of its entries; `takeover`: it continues what another process has appended to its file. */
+  reason: "new" | "resume" | "fork" | "navigate" | "takeover";
+  /** What asked for it; absent where another process has appended. */
+  by?: "client" | "extension";
+  /** The id of the session. */
+  sessionId: string;
+  /** The path of the session file; absent for a session in memory. */
+  sessionFile?: string;
+  /** The current entry of the session; null before the first. */
+  leafId: string | null;
 }
 
 /**
@@ -2226,6 +2317,48 @@ export interface TurnEnd {
 export interface TurnStart {
   /** The type of the record. */
   type: "turn_start";
+}
+
+/**
+ * A surface is gone.
+ * This program's alone.
+ */
+export interface UiSurfaceClose {
+  /** The type of the record. */
+  type: "ui_surface_close";
+  surface: string;
+}
+
+/**
+ * A surface shows other lines.
+ * This program's alone.
+ */
+export interface UiSurfaceDraw {
+  /** The type of the record. */
+  type: "ui_surface_draw";
+  surface: string;
+  /** All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others. */
+  lines: string[];
+}
+
+/**
+ * An extension opens a surface, on which it draws lines.
+
+The client answers with `ui_surface_input` and the size; nothing is drawn before.
+ * Rules: R-UI-09.
+ * This program's alone.
+ */
+export interface UiSurfaceOpen {
+  /** The type of the record. */
+  type: "ui_surface_open";
+  /** Names it in later records; no other surface of the process has the name. */
+  surface: string;
+  /** `editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget. */
+  place: "editor" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor";
+  /** Of a widget: one with the same key replaces it. */
+  key?: string;
+  /** Where it is; only of an `overlay`. */
+  layout?: SurfaceLayout;
 }
 
 /**
@@ -3332,6 +3465,19 @@ export interface Stats {
 
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
+/** Where a surface over the screen is. */
+export interface SurfaceLayout {
+  anchor?: "center" | "top-left" | "top-right" | "bottom-left" | "bottom-right" | "top-center" | "bottom-center" | "left-center" | "right-center";
+  width?: string;
+  minWidth?: string;
+  maxHeight?: string;
+  row?: string;
+  column?: string;
+  offsetX?: number;
+  offsetY?: number;
+  margin?: number;
+}
+
 /** Text for a model, or from a model. */
 export interface TextContent {
   /** The type of the record. */
@@ -3703,6 +3849,7 @@ export interface ResponseOf {
   set_tool_approval: SetToolApprovalResponse;
   reload: ReloadResponse;
   hello: HelloResponse;
+  ui_surface_input: UiSurfaceInputResponse;
   queue_message: QueueMessageResponse;
   reset: ResetResponse;
   branch: BranchResponse;

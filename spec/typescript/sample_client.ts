@@ -157,10 +157,12 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "auto_retry_end":
     case "bash_execution_update":
     case "client_request":
+    case "extension_ui_resolved":
     case "mcp_status":
     case "warning":
     case "thinking_level_changed":
     case "session_info_changed":
+    case "session_changed":
     case "entry_appended":
       break;
     default:

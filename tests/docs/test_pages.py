@@ -97,7 +97,10 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/rpc.md: {"id": "1", "type": "hello", "delegate": ["read_text_file", "write_text_file"]}': _FILES,
     'docs/rpc.md: ← {"type":"client_request","id":"6f…","method":"read_text_file","toolCallId":"call_1",'
     '"path":"/work/a.py","timeout":10000}': _FILES,
+    'docs/rpc.md: → {"id":"1","type":"hello","surfaces":true}': "tests/rpc/extensions/test_surfaces.py",
+    "docs/extensions.md: # pick.py": "tests/rpc/extensions/test_surfaces.py",
     "docs/offline.md: *": "test_offline_page.py",
+    "docs/packages.md: *": "installs packages; tests/rpc/packages has its own registry",
     "docs/prompts.md: *": "test_folder_resources.py has the same forms",
     'docs/providers.md: {"providers": {': "test_providers_page.py",
     "docs/python-client.md: # attached": "test_client_attach.py",

@@ -622,9 +622,10 @@ def explore(
 ) -> None:
     """Take every sequence of up to `commands` commands, with every order of reports, once a distinct state.
 
+    What needs fewer commands comes first, so a state that is found again after more of them has no new future.
     From each configuration with and without a barrier every other command is tried as well, one step deep.
     """
-    seen: set[tuple[int, bool, str]] = set()
+    seen: set[tuple[bool, str]] = set()
     tried: set[str] = set()
     watcher = Watcher(max_queued)
     watcher.step(InternalEvent("instance_began", enabled=has_extensions))
@@ -633,6 +634,9 @@ def explore(
     while todo:
         here, sent, stopped = todo.popleft()
         watcher.restore(here)
+        if (key := (stopped, fingerprint(watcher))) in seen:
+            continue
+        seen.add(key)
         run, reports = watcher.chart.run, watcher.reports()
         moves = [partial(watcher.report, name) for name in reports]
         moves += [partial(watcher.report, n, threshold_due=True) for n in reports if (run, n) in READ_THRESHOLD]
@@ -666,10 +670,9 @@ def explore(
             next_sent, next_stopped = sent + (move in sends), stopped or move in stops
             if move in every:
                 continue
-            key = (next_sent, next_stopped, fingerprint(watcher))
-            if key not in seen:
-                seen.add(key)
-                todo.append((watcher.snapshot(), next_sent, next_stopped))
+            if (next_stopped, fingerprint(watcher)) not in seen:
+                put = todo.append if next_sent > sent else todo.appendleft
+                put((watcher.snapshot(), next_sent, next_stopped))
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from typing import Final
 
 from pinnace_agent.files.paths import expand_home
 from pinnace_agent.search.glob_match import BadGlob, Glob
+from pinnace_agent.search.resource_files import SKILL_FILE
 
 _WILD: Final = frozenset("*?")
-SKILL_FILE: Final = "SKILL.md"
 FOLDER_FILES: Final = frozenset({SKILL_FILE, "extension.py", "__init__.py"})
 """Files that represent the folder in which they are: of skills, and of extensions."""
 

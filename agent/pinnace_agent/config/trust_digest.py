@@ -3,8 +3,9 @@
 A digest is stored beside the decision, in a file of its own: pi's file holds nothing but decisions. With the setting
 `recheckProjectTrust`, a project whose digest has changed is not trusted until the user decides again. The digest covers
 every file that trust lets the agent execute or read as instructions: those in `.pi` and `.agents`, those that the
-project's settings and its extensions' `pyproject.toml` name elsewhere, and the targets of links; not the programs of
-the system and no installed Python packages. Imported only where that setting is on, or a decision is stored.
+project's settings and its extensions' `pyproject.toml` name elsewhere, its packages of npm, git and folders, and the
+targets of links; not the programs of the system and no installed Python packages. Imported only where that setting is
+on, or a decision is stored.
 """
 
 import hashlib
@@ -13,13 +14,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.trust import save_decision
 from pinnace_agent.files.opener import FileRefused, Reach, open_file
 from pinnace_agent.files.paths import expand_home, gated_project_files, project_dir
 from pinnace_agent.files.protected import Places, is_inside
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, read_object
+
+if TYPE_CHECKING:  # loaded with the first digest
+    from pinnace_agent.config.settings import ResourceSettings
 
 NAME: Final = "trust-digests.json"
 # A project brings a few dozen small files; one with more leads, by a link, to a disk.
@@ -186,11 +190,24 @@ def _named(folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> Itera
     for candidate in found.candidates:
         if candidate.source.get("scope") == "project" and candidate.attribute is None:
             yield candidate.folder or candidate.entry
+    yield from _packages(folder, settings.resources, env)
     words = [settings.shell_path or "", *_WORD.findall(settings.shell_command_prefix or "")]
     for word in words:
         path = os.path.join(folder, expand_home(word, env))
         if word and os.path.isfile(path) and not any(is_inside(os.path.realpath(path), each) for each in _SYSTEM):
             yield path
+
+
+def _packages(folder: Path, resources: "Sequence[ResourceSettings]", env: Mapping[str, str]) -> Iterator[str]:
+    """Yield what packages of the project consist of, with all that is installed for them."""
+    if not any(each.packages for each in resources):
+        return
+    from pinnace_agent.packages.resolution import resolve_settings
+
+    yield from (str(place) for name in ("npm", "git") if os.path.isdir(place := project_dir(folder) / name))
+    for files in resolve_settings(resources, env).files.values():
+        for file in files:
+            yield os.path.dirname(file.path) if os.path.basename(file.path) == "SKILL.md" else file.path
 
 
 def _encode(content: JsonObject) -> str:

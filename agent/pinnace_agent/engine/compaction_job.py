@@ -2,7 +2,7 @@
 
 Decides whether a compaction is due; the statechart decides whether it is done, and the room `compaction` what it
 removes and where a move lands. An entry is appended when the statechart takes the job's report for a success, so
-what is cancelled before leaves nothing behind (C-13). Rules R-CMP-01 to R-CMP-04, R-SES-13.
+what is cancelled before leaves nothing behind (C-13). Rules R-CMP-01 to R-CMP-04, R-SES-13, R-SES-16.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +15,7 @@ from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.core.jobs import Work
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.engine.profile import AgentProfile
+from pinnace_agent.engine.status_records import origin_of, session_changed
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.replacement import MoveRequest
 from pinnace_spec.records.entries import Entry
@@ -200,9 +201,11 @@ class Compactor:
 class _Attempt:
     """One move, from its request to what has become of it."""
 
-    def __init__(self, job: int) -> None:
+    def __init__(self, job: int, ref: int) -> None:
         """Nothing is known yet: what ends it now is an abort."""
         self.job = job
+        self.ref = ref
+        """The number of its command."""
         self.move: LeafMove | None = None
         self.label: str | None = None
         self.fields: Mapping[str, object] | None = None
@@ -219,20 +222,22 @@ class Navigator:
     def __init__(
         self,
         profile: AgentProfile,
+        emitter: Emitter,
         report: Callable[[InternalEvent], None],
         start: Callable[[int, Work, str], None],
         extensions: "Callable[[], ExtensionInstance | None]",
     ) -> None:
         """Prepare; see `Compactor`."""
         self._profile = profile
+        self._emitter = emitter
         self._report = report
         self._start = start
         self._extensions = extensions
-        self._attempt = _Attempt(0)  # the newest one: what an abandoned one still reports is dropped
+        self._attempt = _Attempt(0, 0)  # the newest one: what an abandoned one still reports is dropped
 
     def start(self, effect: fx.StartJob, session: Session, retry: RetryPolicy, request: MoveRequest) -> None:
         """Start to prepare a move."""
-        attempt = self._attempt = _Attempt(effect.job)
+        attempt = self._attempt = _Attempt(effect.job, effect.ref)
         self._start(effect.job, partial(self._work, attempt, session, retry, request), "navigation_failed")
 
     def result(self) -> Mapping[str, object]:
@@ -292,7 +297,7 @@ class Navigator:
         return True
 
     def move(self, session: Session) -> None:
-        """Move the session as the newest job has prepared it."""
+        """Move the session as the newest job has prepared it, and announce that."""
         from pinnace_agent.compaction.tree_moves import id_at
 
         attempt = self._attempt
@@ -306,6 +311,7 @@ class Navigator:
             if labelled is not None:
                 session.keep_label(str(labelled), attempt.label)
         attempt.has_moved = True
+        self._emitter.emit(session_changed(session, "navigate", origin_of(attempt.ref)))
         result: dict[str, object] = {"cancelled": False, "leafId": id_at(session.tree, session.tree.leaf)}
         if move.text is not None:
             result["editorText"] = move.text

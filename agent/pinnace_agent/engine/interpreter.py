@@ -107,7 +107,7 @@ class EffectInterpreter:
         self.compactor = Compactor(profile, emitter, self.submit, self.start_job, self._extension_instance)
         self._approval: ToolApproval | None = None  # not loaded before the first call of a tool
         self._client_requests: ClientRequests | None = None  # likewise, before the client offers to serve files
-        self._navigator = Navigator(profile, self.submit, self.start_job, self._extension_instance)
+        self._navigator = Navigator(profile, emitter, self.submit, self.start_job, self._extension_instance)
         self.queue = self.sessions.queue
         self._has_answered = False
         self._is_queue_unannounced = False  # queued messages of the session's file: clients await an answer first
@@ -121,6 +121,8 @@ class EffectInterpreter:
         self._compaction: fx.CompactionReason | None = None
         self._limits = LimitWatch(lambda: profile.limits, chart, jobs, self.submit)
         self._runs = RunEffects(self, self._limits)
+        self.draws_surfaces = profile.draws_surfaces
+        """Whether the client draws surfaces of extensions now."""
         self._extend = extend
         self.extensions: Extensions | None = extend(self, None)
         """The extensions of the process; None: there are none."""
@@ -293,6 +295,12 @@ class EffectInterpreter:
             self._client_requests = ClientRequests(self.emitter)
         if self._client_requests is not None:
             self._client_requests.offer(methods)
+
+    def offer_surfaces(self, *, is_offered: bool) -> None:
+        """Let extensions draw in the client's terminal from now on, or not."""
+        self.draws_surfaces = is_offered
+        if self.extensions is not None:
+            self.extensions.offer_surfaces(is_offered=is_offered)
 
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""

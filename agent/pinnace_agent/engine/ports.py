@@ -80,6 +80,10 @@ class AgentReads(Protocol):
         """Let the client serve files to the calls of tools from now on, in the place of what it has offered before."""
         ...
 
+    def offer_surfaces(self, *, is_offered: bool) -> None:
+        """Let extensions draw in the client's terminal from now on, or not."""
+        ...
+
     @property
     def jobs(self) -> Jobs:
         """Where background work runs."""
@@ -232,6 +236,11 @@ class ExtensibleAgent(RunOwner, Protocol):
     @property
     def is_closing(self) -> bool:
         """Whether the process is ending."""
+        ...
+
+    @property
+    def draws_surfaces(self) -> bool:
+        """Whether the client draws surfaces of extensions."""
         ...
 
     @property

@@ -71,6 +71,8 @@ class AgentProfile:
     """The sandbox of commands; None: there is none."""
     has_user: bool = False
     """Whether a client can answer questions."""
+    draws_surfaces: bool = False
+    """Whether the client draws surfaces of extensions from the start."""
     tool_timeout_s: float | None = None
     """How long a tool call may take that says nothing about it; None: for ever."""
     trace_call: "CallTrace | None" = None

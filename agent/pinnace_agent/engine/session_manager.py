@@ -2,7 +2,7 @@
 
 Performs the effects of a session and reports their outcomes. Each file has at most one task that brings it to the disk;
 only effects whose order demands it wait for that task. Former sessions live until the shells that were admitted in them
-have ended. Rules R-SES-05 to R-SES-08, C-10.
+have ended. Rules R-SES-05 to R-SES-08, R-SES-16, R-SES-17, C-10.
 """
 
 import logging
@@ -18,6 +18,7 @@ from pinnace_agent.core.ports.emitter import Emitter, extension_error
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.engine.run_recorder import user_message
+from pinnace_agent.engine.status_records import origin_of, session_changed
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
@@ -25,7 +26,7 @@ from pinnace_agent.session.queue.durable_queue import DurableQueue
 from pinnace_agent.session.replacement import EmptySession, SessionReplacement, SessionRequest, SwitchSession
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.store.lease import LeaseHeld
-from pinnace_spec.records.messages import THINKING_LEVELS, ThinkingLevel, UserMessage
+from pinnace_spec.records.messages import THINKING_LEVELS, SessionChange, ThinkingLevel, UserMessage
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
 from pinnace_statechart.queues import Item
@@ -193,6 +194,7 @@ class SessionManager:
         if plan.is_other_conversation:
             self._profile.resources.renew(session.cwd)
         former, self.session = self.session, session
+        self._emitter.emit(session_changed(session, _reason_of(plan.request), origin_of(effect.ref)))
         if plan.folder is not None:
             plan.folder.enter()
         choose = partial(self._restore_settings if plan.restores_choices else self._keep_settings, former)
@@ -271,8 +273,12 @@ class SessionManager:
         if session.file is not None:
             session.file.on_notice = self._warn
 
-    def _taken_over(self, session: Session, is_following: bool, notices: tuple[str, ...]) -> None:
+    def _taken_over(
+        self, session: Session, is_following: bool, notices: tuple[str, ...], *, is_other_conversation: bool
+    ) -> None:
         """Follow a session that another process had, and that this one has read anew to append to it."""
+        if is_other_conversation and session is self.session:
+            self._emitter.emit(session_changed(session, "takeover", None))
         for notice in notices:
             self._warn(notice)
         if session is self.session:
@@ -348,6 +354,16 @@ class SessionManager:
         """Report to the client, with the record that every generation has for failures beside its commands."""
         _log.error("%s", text)
         self._emitter.emit(extension_error(str(session.path), "session_save", text))
+
+
+def _reason_of(request: SessionRequest) -> SessionChange:
+    match request:
+        case EmptySession():
+            return "new"
+        case SwitchSession():
+            return "resume"
+        case _:
+            return "fork"
 
 
 def _is_written(session: Session) -> bool:

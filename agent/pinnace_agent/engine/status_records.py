@@ -1,15 +1,23 @@
-"""Records about a run or an extension beside its messages, and the errors with which the statechart refuses a command.
+"""Records about a run, a session or an extension beside its messages, and the errors of refused commands.
 
-Shapes only: the statechart decides when they are written. Rules R-RTY-01, R-RTY-02, R-SET-01, R-LIM-01.
+Shapes only: the statechart decides when they are written. `session_changed` is written where the conversation that
+reads show becomes another one, at three places: `SessionManager` adopts another session, `Navigator` moves the leaf,
+and a session is continued behind what another process has appended. No task runs between the change and its record, so
+a client that loads the conversation again after the record, and after no other, always shows the current one. The
+record has no messages: a session may be long, and most clients page or filter it. Rules R-RTY-01, R-RTY-02, R-SET-01,
+R-LIM-01, R-SES-16, R-SES-17.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.core.ports.emitter import Record
-from pinnace_spec.records.messages import AssistantMessage, Model
+from pinnace_spec.records.messages import AssistantMessage, ChangeOrigin, Model, SessionChange
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.session.conversation import Session
 
 WARNED_EVENTS: Final = frozenset({"load", "context_window"})
 """The events of `extension_error` that are warnings as well: stderr has them, and `get_state`."""
@@ -49,6 +57,23 @@ def agent_settled(effect: fx.AgentSettled) -> Record:
     if effect.limit is not None:
         record |= {"reason": "limit", "limit": effect.limit}
     return record
+
+
+def session_changed(session: "Session", reason: SessionChange, by: ChangeOrigin | None) -> Record:
+    """Make `session_changed`: what reads show from now on. Emitted where that changes, before any other task runs."""
+    record: dict[str, object] = {"type": "session_changed", "reason": reason}
+    if by is not None:
+        record["by"] = by
+    record["sessionId"] = session.id
+    if session.path is not None:
+        record["sessionFile"] = session.path
+    record["leafId"] = session.tree.leaf_id
+    return record
+
+
+def origin_of(ref: int) -> ChangeOrigin:
+    """Return whose command has a number: those of extensions are below zero."""
+    return "extension" if ref < 0 else "client"
 
 
 def window_warning(model: Model, tokens: int) -> str:

@@ -1,10 +1,8 @@
 """The extensions of one session instance, as the engine's jobs ask them: an `ExtensionInstance` over a runner."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from pinnace_agent.compaction.compaction import CompactionResult, Plan
-from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
 from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.core.ports.extensions import CompactionReason
@@ -20,6 +18,10 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import ThinkingLevel
+
+if TYPE_CHECKING:
+    from pinnace_agent.compaction.compaction import CompactionResult, Plan
+    from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
 
 _BUILTIN: Final = "builtin"
 """Where an extension comes from whose tasks only wait, and are no work."""
@@ -86,12 +88,12 @@ class InstanceHooks:
 
     async def decide_compaction(
         self,
-        plan: Plan,
+        plan: "Plan",
         path: Sequence[Entry],
         settings: CompactionSettings,
         instructions: str | None,
         reason: CompactionReason,
-    ) -> CompactionResult | Literal["cancelled"] | None:
+    ) -> "CompactionResult | Literal['cancelled'] | None":
         """Deliver earlier events, and return the compaction of an extension; None: a model is to write the summary."""
         await self._runner.lane.drain()
         return await compaction_hooks.decided(self._runner, plan, path, settings, instructions, reason)
@@ -115,7 +117,7 @@ class InstanceHooks:
         """Whether there are handlers of `session_before_tree`."""
         return self._runner.has_handlers("session_before_tree")
 
-    async def decide_move(self, tree: EntryTree, move: LeafMove) -> MoveDecision | Literal["cancelled"]:
+    async def decide_move(self, tree: EntryTree, move: "LeafMove") -> "MoveDecision | Literal['cancelled']":
         """Deliver earlier events, and return what handlers want of a move."""
         await self._runner.lane.drain()
         return await tree_hooks.decided(self._runner, tree, move)

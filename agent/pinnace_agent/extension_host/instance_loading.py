@@ -144,7 +144,15 @@ class InstanceLoading:
 
         self._hosts += 1
         start = partial(self._agent.jobs.start, f"node extensions:{self._hosts}")
-        return await run_scripts(found, loader, self._plan.env, self._agent.session.cwd, start, self._report)
+        return await run_scripts(
+            found,
+            loader,
+            self._plan.env,
+            self._agent.session.cwd,
+            start,
+            self._report,
+            draws=self._agent.draws_surfaces,
+        )
 
     def default_dialogs(self, *, for_good: str | None) -> None:
         """Give open dialogs their defaults; with a reason, later ones too."""

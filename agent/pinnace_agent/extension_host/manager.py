@@ -103,8 +103,8 @@ class ExtensionManager:
 
     @property
     def mode(self) -> "Mode":
-        """The mode of the process."""
-        return self.plan.mode
+        """The mode of the process, as extensions see it."""
+        return "tui" if self.plan.mode == "rpc" and self.agent.draws_surfaces else self.plan.mode
 
     @property
     def runner(self) -> Runner | None:
@@ -261,7 +261,8 @@ class ExtensionManager:
         agent = self.agent
         apis = {each.extension: each.api for each in loaded.kept}
         send = agent.emitter.emit if self.plan.mode == "rpc" else None
-        port = HostPort(AgentView(agent, self.plan.mode), Actions(self), self.report, send, agent.emitter.room)
+        view = AgentView(agent, lambda: self.mode)
+        port = HostPort(view, Actions(self), self.report, send, agent.emitter.room, agent.emitter.progress)
         runner = Runner(list(apis), generation, port, apis=apis, bus=loaded.loader.bus)
         if self._closed is not None:
             runner.dialogs.close_all(for_good=self._closed)
@@ -343,10 +344,24 @@ class ExtensionManager:
             if table is not None and table.answer(response):
                 return
 
+    def offer_surfaces(self, *, is_offered: bool) -> None:
+        """Let extensions draw in the client's terminal from now on, or not."""
+        if self._runner is not None and self._closed is None:
+            self._runner.offer_surfaces(is_offered=is_offered)
+
+    def take_surface_input(
+        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
+    ) -> None:
+        """Take what the user does with a surface."""
+        if self._runner is not None:
+            self._runner.take_surface_input(name, size, data, key, is_closed=is_closed)
+
     def default_dialogs(self, *, for_good: bool) -> None:
         """Give every open dialog its default: an abort, or the client is gone."""
         if for_good:
             self._closed = "the client is gone"
+            if self._runner is not None:
+                self._runner.offer_surfaces(is_offered=False)
         self._loading.default_dialogs(for_good=self._closed)
         if self._runner is None:
             return

@@ -4,7 +4,7 @@ A view belongs to one session instance and keeps showing its session when anothe
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import trio
@@ -30,13 +30,18 @@ if TYPE_CHECKING:
 class AgentView:
     """The agent, for the extensions of one session instance."""
 
-    def __init__(self, agent: "ExtensibleAgent", mode: Mode) -> None:
-        """Show the current session."""
+    def __init__(self, agent: "ExtensibleAgent", mode: Callable[[], Mode]) -> None:
+        """Show the current session, and the mode of the process as it is."""
         self._agent = agent
         self._session = agent.session
-        self.mode: Mode = mode
+        self._mode = mode
         self.session = SessionFacts(agent.session)
         self.registry = RegistryFacts(agent.profile.registry)
+
+    @property
+    def mode(self) -> Mode:
+        """How the program was started, and whether a terminal draws what extensions draw."""
+        return self._mode()
 
     @property
     def model(self) -> Model | None:

@@ -22,6 +22,7 @@ from pinnace_agent.node_extensions.values import Values
 from pinnace_agent.tools import base
 
 if TYPE_CHECKING:
+    from pinnace_agent.extensions.services.surfaces import Surface
     from pinnace_agent.node_extensions.process import NodeProcess
 
 OWN_CONTEXT: Final = 0
@@ -40,6 +41,10 @@ class Calls(Protocol):
         """Call something that does not wait, and return the value."""
         ...
 
+    def post(self, message: Mapping[str, object]) -> None:
+        """Send a message that has no answer."""
+        ...
+
 
 class Bridge:
     """One extension."""
@@ -53,6 +58,8 @@ class Bridge:
         """Its latest `session_start`, for a process that is started again."""
         self.is_loaded = False
         """Whether its function has returned."""
+        self.surfaces: dict[int, Surface] = {}
+        """What it draws, by the numbers of the process."""
         self._calls = calls
         self._contexts: dict[int, Context] = {}
         self._numbers = count(OWN_CONTEXT + 1)
@@ -86,6 +93,15 @@ class Bridge:
             ProcessLost: The process has ended.
         """
         return await self._calls.call({"type": "call", "kind": kind, "extension": self.number, **fields}, on_update)
+
+    def post(self, message: Mapping[str, object]) -> None:
+        """Send the process a message that has no answer."""
+        self._calls.post(message)
+
+    def end_surfaces(self) -> None:
+        """Close everything that a process which is lost has drawn."""
+        for surface in tuple(self.surfaces.values()):
+            surface.close()
 
     # Handlers.
 

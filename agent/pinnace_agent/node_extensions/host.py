@@ -156,6 +156,8 @@ class NodeHost:
 
     async def _report_loss(self, process: NodeProcess) -> None:
         await process.ended.wait()
+        for bridge in self._bridges.values():
+            bridge.end_surfaces()
         if not self._closing.is_set():
             self._report(ErrorRecord(_PROCESS, "process", f"the Node process of the extensions {process.lost}"))
 
@@ -183,7 +185,7 @@ class NodeHost:
         """Return the value of a member that does not wait."""
         bridge = self._bridge(name, origin)
         if name == "listen":
-            bridge.listen(Values(name, values).text(0, "channel"), self._post)
+            bridge.listen(Values(name, values).text(0, "channel"), self.post)
             return None
         found = NOW.get(name)
         if found is None:
@@ -212,6 +214,7 @@ class NodeHost:
             raise RefusedRequest(f"{name}: there is no extension")
         return found
 
-    def _post(self, message: Mapping[str, object]) -> None:
+    def post(self, message: Mapping[str, object]) -> None:
+        """Send a message that has no answer."""
         if self._process is not None:
             self._process.post(message)

@@ -33,6 +33,8 @@ class Launch(NamedTuple):
     """The folder of the user's installation of pi; empty: there is none."""
     pi_version: str
     limits: Limits = Limits()
+    draws: bool = False
+    """Whether the client draws surfaces, so that the components of pi are worth loading."""
 
 
 async def start(launch: Launch, descriptors: Sequence[int]) -> Child:
@@ -56,6 +58,7 @@ async def start(launch: Launch, descriptors: Sequence[int]) -> Child:
             launch.cache,
             launch.pi,
             launch.pi_version,
+            "draws" if launch.draws else "",
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

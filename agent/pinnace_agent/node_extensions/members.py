@@ -7,10 +7,10 @@ that does not wait is in `NOW`, one that waits in `ASK`. What is not here is ref
 from collections.abc import Mapping
 from typing import Final
 
-from pinnace_agent.node_extensions import context_members, package_members, pi_members, ui_members
+from pinnace_agent.node_extensions import context_members, package_members, pi_members, surface_members, ui_members
 from pinnace_agent.node_extensions.values import Ask, Now
 
-_ROOMS: Final = (pi_members, context_members, ui_members, package_members)
+_ROOMS: Final = (pi_members, context_members, ui_members, surface_members, package_members)
 
 NOW: Final[Mapping[str, Now]] = {name: member for room in _ROOMS for name, member in room.NOW.items()}
 ASK: Final[Mapping[str, Ask]] = {name: member for room in _ROOMS for name, member in room.ASK.items()}

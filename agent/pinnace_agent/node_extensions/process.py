@@ -268,8 +268,12 @@ class NodeProcess:
 
     def post(self, message: Mapping[str, object]) -> None:
         """Send a message that has no answer."""
-        if self.lost is None:
-            self._send(message)
+        if self.lost is not None:
+            return
+        self._send(message)
+        # No call may be open, and a component may be in an endless loop.
+        if message["type"] == "surface" and self._nursery is not None and not self._is_probing:
+            self._nursery.start_soon(self._probe, self._launch.limits.hang_s, name="node: a surface")
 
     def _send(self, message: Mapping[str, object]) -> None:
         self._outgoing.append(encoded(message) + b"\n")

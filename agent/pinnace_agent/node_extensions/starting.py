@@ -35,7 +35,14 @@ class StartJob(Protocol):
 
 
 async def run_scripts(
-    found: DiscoveredExtensions, loader: Loader, env: Mapping[str, str], cwd: str, start: StartJob, report: ErrorSink
+    found: DiscoveredExtensions,
+    loader: Loader,
+    env: Mapping[str, str],
+    cwd: str,
+    start: StartJob,
+    report: ErrorSink,
+    *,
+    draws: bool = False,
 ) -> DiscoveredExtensions:
     """Let a loader run the scripts among what was found; without a node they are taken out of it, and reported.
 
@@ -46,9 +53,10 @@ async def run_scripts(
         cwd: The working folder of the session.
         start: Starts the task of the host.
         report: Takes errors of extensions.
+        draws: Whether the client draws surfaces.
     """
     try:
-        loader.scripts = await node_host(env, cwd, start, report)
+        loader.scripts = await node_host(env, cwd, start, report, draws=draws)
     except NoNode as error:
         scripts = [each for each in found.candidates if each.is_script]
         found.candidates = [each for each in found.candidates if not each.is_script]
@@ -64,7 +72,7 @@ async def run_scripts(
     return found
 
 
-async def node_host(env: Mapping[str, str], cwd: str, start: StartJob, report: ErrorSink) -> NodeHost:
+async def node_host(env: Mapping[str, str], cwd: str, start: StartJob, report: ErrorSink, *, draws: bool) -> NodeHost:
     """Return a host whose process is ready. Cancelling ends the process.
 
     Args:
@@ -72,12 +80,13 @@ async def node_host(env: Mapping[str, str], cwd: str, start: StartJob, report: E
         cwd: The working folder of the session.
         start: Starts the task of the host.
         report: Takes errors of extensions.
+        draws: Whether the client draws surfaces.
 
     Raises:
         NoNode: There is no node that can run extensions, or a variable for it is wrong.
     """
     limits, node = _limits(env), find_node(env)
-    launch = Launch(node, cwd, dict(env), _cache_folder(env), installed_pi(env) or "", PI_VERSION, limits)
+    launch = Launch(node, cwd, dict(env), _cache_folder(env), installed_pi(env) or "", PI_VERSION, limits, draws)
     host = NodeHost(launch, lambda work: start(work, _ended), report)
     try:
         await host.start()

@@ -72,6 +72,7 @@ async def _code(bridge: Bridge, number: int | None, _values: Values) -> object:
 
 
 NOW: Final[Mapping[str, Now]] = {
+    "ui.statuses": lambda bridge, number, _values: bridge.context(number).ui.statuses,
     "ui.notify": _notify,
     "ui.setStatus": _status,
     "ui.setWidget": _widget,

@@ -1,8 +1,8 @@
 """Finds prompt templates and skills, in the order of their precedence.
 
-The project's settings, the project's folders, the user's settings, the user's folders, the command line; of two with
-the same name the first one counts. Problems in a file are reported and never fatal. The caller decides which of these
-places are searched. Reads files, writes none.
+Packages of the command line, the project's settings, the project's folders, the user's settings, the user's folders,
+packages of settings, the command line; of two with the same name the first one counts. Problems in a file are reported
+and never fatal. The caller decides which of these places are searched. Reads files, writes none.
 """
 
 import os
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.files.paths import expand_home
 from pinnace_agent.files.regular_file import is_regular
-from pinnace_agent.prompting.markdown_files import Enters, FoundFile, TooManyNames, skill_files, template_files
 from pinnace_agent.prompting.origin import Origin, Resource, Scope
 from pinnace_agent.prompting.skills import Skill, read_skill
 from pinnace_agent.prompting.templates import PromptTemplate, ResourceProblem, read_template
+from pinnace_agent.search.resource_files import Enters, FoundFile, TooManyNames, skill_files, template_files
 from pinnace_spec.printable import printable
 
 if TYPE_CHECKING:  # loaded where a project brings something
@@ -62,6 +62,15 @@ class ScopeSources(NamedTuple):
     """Returns where links of a path in the settings may lead."""
 
 
+class Packages(NamedTuple):
+    """The files of one kind in packages."""
+
+    named: Sequence[Resource] = ()
+    """Of the command line."""
+    configured: Sequence[Resource] = ()
+    """Of settings."""
+
+
 @dataclass(slots=True)
 class DiscoveredResources:
     """The resources found, and notices about them."""
@@ -80,17 +89,24 @@ class ResourceDiscovery:
         self._env = env
         self._cwd = cwd
 
-    def templates(self, sources: Sequence[ScopeSources], named: Sequence[str]) -> None:
+    def templates(self, sources: Sequence[ScopeSources], named: Sequence[str], packages: Packages) -> None:
         """Find and read prompt templates; `named` are paths of the command line."""
         resources = [
+            *packages.named,
             *self._in_scopes(sources, _all_templates, _templates_in),
+            *packages.configured,
             *self._of_command_line(named, _templates_of),
         ]
         self._keep(self.found.templates, resources, read_template)
 
-    def skills(self, sources: Sequence[ScopeSources], named: Sequence[str]) -> None:
+    def skills(self, sources: Sequence[ScopeSources], named: Sequence[str], packages: Packages) -> None:
         """Find and read skills; `named` are paths of the command line."""
-        resources = [*self._in_scopes(sources, _all_skills, _skills_in), *self._of_command_line(named, _all_skills)]
+        resources = [
+            *packages.named,
+            *self._in_scopes(sources, _all_skills, _skills_in),
+            *packages.configured,
+            *self._of_command_line(named, _all_skills),
+        ]
         self._keep(self.found.skills, resources, self._skill)
 
     def _in_scopes(

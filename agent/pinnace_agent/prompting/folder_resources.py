@@ -46,6 +46,8 @@ class ResourceChoice(NamedTuple):
     """Replaces every other text after the system prompt."""
     approved: bool | None = None
     """Whether the project is trusted; None: the command line leaves that open."""
+    packages: Sequence[str] = ()
+    """What `-e` names: packages may have skills and templates, too."""
 
 
 class FolderResources(NamedTuple):
@@ -192,13 +194,24 @@ class FolderReader:
         usual_skills += _folders(user / "skills", home / ".agents" / "skills")
         has_templates = choice.has_usual_templates and (usual_templates or any(each.prompts for each in named))
         has_skills = choice.has_usual_skills and (usual_skills or any(each.skills for each in named))
-        if not (has_templates or has_skills or choice.templates or choice.skills):
+        has_packages = choice.packages or any(each.packages for each in named)
+        if not (has_templates or has_skills or has_packages or choice.templates or choice.skills):
             return {}, {}
-        from pinnace_agent.prompting.discovery import ResourceDiscovery
+        from pinnace_agent.prompting.discovery import Packages, ResourceDiscovery
 
+        prompts_in_packages = skills_in_packages = Packages()
+        if has_packages:
+            from pinnace_agent.prompting.packaged import packaged
+
+            reach = project_reach(folder, self._env) if gated else None
+            found_in = packaged(choice, named, self._env, self._cwd, reach)
+            prompts_in_packages, skills_in_packages = found_in.prompts, found_in.skills
+            notices += found_in.notices
         discovery = ResourceDiscovery(self._env, str(self._cwd))
-        discovery.templates(self._sources("prompts", folder, gated, named) if has_templates else (), choice.templates)
-        discovery.skills(self._sources("skills", folder, gated, named) if has_skills else (), choice.skills)
+        templates = self._sources("prompts", folder, gated, named) if has_templates else ()
+        discovery.templates(templates, choice.templates, prompts_in_packages)
+        skills = self._sources("skills", folder, gated, named) if has_skills else ()
+        discovery.skills(skills, choice.skills, skills_in_packages)
         found = discovery.found
         notices += found.notices
         return {each.name: each for each in found.templates}, {each.name: each for each in found.skills}

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pinnace_agent.files.opener import Reach
 
 Scope = Literal["user", "project", "temporary"]
-Source = Literal["auto", "local"]
 
 
 class Origin(NamedTuple):
@@ -18,14 +17,15 @@ class Origin(NamedTuple):
 
     scope: Scope
     """The user, the project, or the command line of this process."""
-    source: Source
-    """Found in a usual folder, or named by settings or the command line."""
+    source: str
+    """`auto`: found in a usual folder; `local`: named by settings or the command line; else the package that has it."""
     base_dir: str | None = None
     """The folder that it was found from."""
+    origin: Literal["top-level", "package"] = "top-level"
 
     def source_info(self, path: str) -> Mapping[str, object]:
         """Return the protocol's record of the origin of the file at `path`."""
-        info: dict[str, object] = {"path": path, "source": self.source, "scope": self.scope, "origin": "top-level"}
+        info: dict[str, object] = {"path": path, "source": self.source, "scope": self.scope, "origin": self.origin}
         if self.base_dir is not None:
             info["baseDir"] = self.base_dir
         return info

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.session.context import ContextIndex
@@ -51,6 +51,13 @@ class SessionReport:
     has_torn_tail: bool = False
     damaged_copy: str | None = None
     """The path of the quarantine file, which keeps the damaged bytes; None: there is none."""
+
+
+class OnTakenOver(Protocol):
+    """Called after the file of a session was opened anew."""
+
+    def __call__(self, is_following: bool, notices: tuple[str, ...], /, *, is_other_conversation: bool) -> None:
+        """Take whether the choices were those of its entries, notices, and whether it ends with another entry."""
 
 
 class Session:
@@ -106,8 +113,7 @@ class Session:
         self.recorded_level: str | None = None
         self._reported_problem: str | None = None
         self._take_over = take_over
-        # Called after the file was opened anew, with whether the choices were those of its entries, and with notices.
-        self.on_taken_over: Callable[[bool, tuple[str, ...]], None] | None = None
+        self.on_taken_over: OnTakenOver | None = None
         # Until its first run here. What another process does at the moment is not interrupted.
         self._may_be_interrupted = tree is not None and take_over is None
         self._interruption: Interruption | None = None
@@ -150,10 +156,12 @@ class Session:
             self.file.read_only = not_written(self.file.path, error)
         else:
             self._take_over = None
+            left = self.tree.leaf_id
             is_following = self.model is None or (self.model["provider"], self.model["id"]) == self.recorded_model
             self._continue_from(opened.session, self.file)
             if self.on_taken_over is not None:
-                self.on_taken_over(is_following, opened.notices)
+                is_other = self.tree.leaf_id != left
+                self.on_taken_over(is_following, opened.notices, is_other_conversation=is_other)
         return self.file.read_only
 
     def _continue_from(self, opened: "Session", former: SessionFile) -> None:

@@ -71,7 +71,10 @@ def _run(words: list[str]) -> int:
             return sessions_command.main(rest)
         case ["auth" | "doctor" as name, *rest]:
             return _read_keys(name, rest)
-        case ["trust" | "untrust" | "mcp" as name, *rest]:
+        case [
+            "trust" | "untrust" | "mcp" | "install" | "list" | "remove" | "uninstall" | "update" as name,
+            *rest,
+        ]:
             return _configure(name, rest)
         case ["completion", *rest]:
             from pinnace_rpc.cli.commands import completion as completion_command
@@ -107,11 +110,15 @@ def _read_keys(name: str, rest: list[str]) -> int:
 
 
 def _configure(name: str, rest: list[str]) -> int:
-    """Change, or show, what the user's files say about projects and MCP servers."""
+    """Change, or show, what the user's files say about projects, MCP servers and packages."""
     if name == "mcp":
         from pinnace_rpc.cli.commands import mcp as mcp_command
 
         return mcp_command.main(rest)
+    if name not in ("trust", "untrust"):
+        from pinnace_rpc.cli.commands import packages as packages_command
+
+        return packages_command.main(name, rest)
     from pinnace_rpc.cli.commands import trust as trust_command
 
     return trust_command.main(rest, decision=name == "trust")

@@ -4,7 +4,7 @@ It is known by its name alone: it is a client of the program like any other, and
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final, Protocol, cast
@@ -46,11 +46,19 @@ class DumbTerminal(CommandError):
 class _Program(Protocol):
     """What is called of it."""
 
-    def open_own(self, flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None) -> int:
+    def open_own(
+        self,
+        flags: Sequence[str],
+        messages: Sequence[str],
+        *,
+        opens_sessions: bool,
+        look: str | None,
+        themes: Sequence[str],
+    ) -> int:
         """Open it with an agent of its own."""
         ...
 
-    def open_attached(self, name: str | None, flags: Sequence[str]) -> int:
+    def open_attached(self, name: str | None, flags: Sequence[str], themes: Sequence[str]) -> int:
         """Open it on an agent of the host."""
         ...
 
@@ -64,7 +72,11 @@ def open_own(options: Options) -> int:
     """
     program = _program()
     return program.open_own(
-        options.agent_flags, options.messages, opens_sessions=options.opens_sessions, look=options.look
+        options.agent_flags,
+        options.messages,
+        opens_sessions=options.opens_sessions,
+        look=options.look,
+        themes=packaged_themes(os.environ),
     )
 
 
@@ -75,7 +87,20 @@ def open_attached(name: str | None, flags: Sequence[str]) -> int:
         NotInstalled: The extra is missing.
         DumbTerminal: The terminal can't show it.
     """
-    return _program().open_attached(name, flags)
+    return _program().open_attached(name, flags, packaged_themes(os.environ))
+
+
+def packaged_themes(env: Mapping[str, str]) -> list[str]:
+    """Return the files of the themes in the user's packages; what is wrong with packages is reported by the agent."""
+    from pinnace_agent.config.settings import read_settings
+    from pinnace_agent.files.paths import agent_dir
+
+    resources = read_settings(agent_dir(env) / "settings.json").settings.resources
+    if not any(each.packages for each in resources):
+        return []
+    from pinnace_agent.packages.resolution import resolve_settings
+
+    return [each.path for each in resolve_settings(resources, env).files["themes"]]
 
 
 def _program() -> _Program:

@@ -389,12 +389,36 @@ class BlockingCommands(ABC):
         *,
         protocol: ClientProfile | None = None,
         directories: Sequence[str] | None = None,
+        surfaces: bool | None = None,
     ) -> replies.Hello:
         """Identify the agent; as the first command, select the profile.
 
         Args:
             protocol: The profile of the protocol.
             directories: The additional folders from now on, as absolute paths; replace those of `--add-dir`.
+            surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
         """
-        data = self.request("hello", protocol=protocol, directories=directories)
+        data = self.request("hello", protocol=protocol, directories=directories, surfaces=surfaces)
         return cast("replies.Hello", data_of("hello", data))
+
+    def ui_surface_input(
+        self,
+        surface: str,
+        *,
+        columns: int | None = None,
+        rows: int | None = None,
+        data: str | None = None,
+        key: str | None = None,
+        closed: bool | None = None,
+    ) -> None:
+        """Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
+
+        Args:
+            surface: The surface, as `ui_surface_open` names it.
+            columns: The width that the surface has now, from 1.
+            rows: The height of the terminal, from 1.
+            data: What a terminal sends for a key or a paste.
+            key: The name of the key, such as `ctrl+c`, `enter` or `a`.
+            closed: Whether the user has closed it.
+        """
+        self.request("ui_surface_input", surface=surface, columns=columns, rows=rows, data=data, key=key, closed=closed)

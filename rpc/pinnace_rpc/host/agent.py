@@ -8,7 +8,6 @@ sockets and frames.
 import errno
 import json
 import logging
-import math
 import os
 import secrets
 import time
@@ -79,7 +78,6 @@ class Dialog(NamedTuple):
 
     line: bytes
     place: int
-    deadline: float
 
 
 class NamedClient:
@@ -173,7 +171,7 @@ class ReadSlots:
 class HostedAgent:
     """One agent, with or without a process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - a line for each part
         self,
         name: str,
         folder: str,
@@ -205,8 +203,13 @@ class HostedAgent:
         self.release = release
         """Of the program that its process runs."""
         self.followers = Followers(nursery)
-        self.journal = Journal(folder, retained_bytes=journal_bytes, published=self.followers.publish)
         self.details = details or _read_details(folder)
+        self.journal = Journal(
+            folder,
+            retained_bytes=journal_bytes,
+            published=self.followers.publish,
+            shows_resolved=self.details.profile not in _WITHOUT_RESOLVED,
+        )
         self.flags: tuple[str, ...] = ()
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
         self.connections: dict[int, AgentConnection] = {}
@@ -244,6 +247,8 @@ class HostedAgent:
         """What takes the data of the responses to the host's own commands, by the host's number."""
         self._serves_files: int | None = None
         """The connection whose client has offered to serve files to the process."""
+        self._draws_surfaces: set[int] = set()
+        """The connections whose clients draw surfaces."""
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
         self._long: RoutedResponse | None = None
@@ -390,6 +395,7 @@ class HostedAgent:
         self._keep_details(has_process=not self._is_complete, has_run=self._was_interrupted)
         self.dialogs.clear()
         self._serves_files = None
+        self._draws_surfaces.clear()
         self._asked.clear()
         self._reads.give_up()
         for number, command in self._router.give_up():
@@ -534,12 +540,16 @@ class HostedAgent:
                 return
             # It is no longer the process's first command.
             members["protocol"] = None
+        if (draws := _draws_surfaces(command)) is not None:
+            (self._draws_surfaces.add if draws else self._draws_surfaces.discard)(attached.number)
+            members["surfaces"] = bool(self._draws_surfaces)
         if _offers_files(command):
             if self._serves_files not in (None, attached.number):
                 await self._withdraw_files()  # its open requests end, since its answers are not taken any more
             self._serves_files = attached.number
         client = attached.client if command.is_object and command.identity is not None else None
-        if client is None or command.name in routing.SAFE:
+        # A key is not pressed again, so it need not be kept.
+        if client is None or command.name in routing.SAFE or command.name == "ui_surface_input":
             if command.name == "clear_queue" and command.fields.get("by") is None:
                 members["by"] = lasting_id(secrets.token_hex(16), None)  # the host's id will be used again
             await self._give(attached.number, None, command, line, members)
@@ -711,13 +721,18 @@ class HostedAgent:
         identity = command.fields.get("id")
         if isinstance(identity, str) and self.dialogs.pop(identity, None) is not None:
             await self._send(line + b"\n")
-            record = json.dumps({"type": "extension_ui_resolved", "id": identity}, separators=(",", ":"))
+            fields = {"type": "extension_ui_resolved", "id": identity, "reason": "answered"}
+            record = json.dumps(fields, separators=(",", ":"))
             self.journal.append(self.journal.next_event() + record.encode("ascii")[1:] + b"\n", 1)
 
     def left(self, connection: int) -> None:
-        """Take notice that a connection has ended: files that its client has served are on the disk again."""
+        """Take notice that a connection has ended: with it ends what its client has offered."""
         if self._serves_files == connection:
             self._nursery.start_soon(self._withdraw_files)
+        if connection in self._draws_surfaces:
+            self._draws_surfaces.discard(connection)
+            if not self._draws_surfaces:
+                self._nursery.start_soon(self._withdraw_surfaces)
 
     async def _withdraw_files(self) -> None:
         self._serves_files = None
@@ -725,6 +740,13 @@ class HostedAgent:
             return
         number = self._reserve("hello", lambda _data: None)
         await self._send(b'{"type":"hello","id":"%b","delegate":[]}\n' % routing.own_id(number).encode("ascii"))
+
+    async def _withdraw_surfaces(self) -> None:
+        """Let extensions draw no more, unless a client has offered it meanwhile."""
+        if self._process is None or self._draws_surfaces:
+            return
+        number = self._reserve("hello", lambda _data: None)
+        await self._send(b'{"type":"hello","id":"%b","surfaces":false}\n' % routing.own_id(number).encode("ascii"))
 
     async def _ask_state(self) -> None:
         self._state_number = self._reserve("get_state", self._take_state)
@@ -792,7 +814,7 @@ class HostedAgent:
                 kept.client.table.answer(kept.identity, response.line)
             if response is None:
                 piece = self._event(line, self.journal.end + size)
-                events += 1
+                events += bool(piece)
             elif response.command.connection in self.connections:
                 piece = response_head(response.command.connection, len(response.line)) + response.line
             else:
@@ -825,6 +847,8 @@ class HostedAgent:
 
     def _event(self, line: bytes, place: int) -> bytes:
         kind = routing.record_type(line)
+        if kind == b"extension_ui_resolved" and not self._take_back(line):
+            return b""
         if kind in _NOTED:
             self._note(kind, line, place)
         if kind == b"bash_execution_update":
@@ -840,28 +864,31 @@ class HostedAgent:
             self._keep_details(has_run=True)  # before any client sees it
         elif kind in (b"agent_settled", b"agent_end"):
             self.is_running_turns = kind == b"agent_end" and self.details.profile not in _WITHOUT_SETTLED
+        elif kind == b"session_changed":
+            fields = routing.parse_record(line)
+            self._keep_session(fields)  # before any client sees it, or attaches behind it
+            if fields.get("by") == "extension":
+                self._nursery.start_soon(self._ask_state)  # of a client's command the answer has it asked
         elif kind == b"extension_ui_request":
             fields = routing.parse_record(line)
             identity = fields.get("id")
             if fields.get("method") in routing.DIALOG_METHODS and isinstance(identity, str):
-                timeout = fields.get("timeout")
-                seconds = timeout / 1000 if isinstance(timeout, int | float) else math.inf
                 while len(self.dialogs) >= _MAX_DIALOGS:
                     del self.dialogs[next(iter(self.dialogs))]
-                self.dialogs[identity] = Dialog(line, place, trio.current_time() + seconds)
+                self.dialogs[identity] = Dialog(line, place)
+
+    def _take_back(self, line: bytes) -> bool:
+        """Follow the end of a dialog; return whether it was open: if not, clients have the answer that has ended it."""
+        identity = routing.parse_record(line).get("id")
+        return isinstance(identity, str) and self.dialogs.pop(identity, None) is not None
 
     @property
     def needs_input(self) -> bool:
         """Whether a dialog waits for an answer."""
-        now = trio.current_time()
-        for identity in [each for each, dialog in self.dialogs.items() if dialog.deadline <= now]:
-            del self.dialogs[identity]
         return bool(self.dialogs)
 
     def open_dialogs(self, place: int) -> list[bytes]:
         """Return the dialogs that were asked before a place of the journal and wait for an answer."""
-        if not self.needs_input:
-            return []
         return [dialog.line for dialog in self.dialogs.values() if dialog.place < place]
 
     def _answered(self, response: RoutedResponse, place: int) -> None:
@@ -880,9 +907,6 @@ class HostedAgent:
         name = response.command.name
         if name in MODEL_COMMANDS:
             self.summary.take_model_answer(response.line)
-        if name == "abort" or (name in routing.REPLACEMENTS and not _is_cancelled(response)):
-            # The agent has closed those that it asked before it answered.
-            self.dialogs = {identity: dialog for identity, dialog in self.dialogs.items() if dialog.place >= place}
         if name in routing.REPLACEMENTS:
             self._nursery.start_soon(self._ask_state)
 
@@ -897,14 +921,17 @@ class HostedAgent:
     def _take_state(self, data: Mapping[str, JsonValue]) -> None:
         if self.summary.take_state(data):
             self._nursery.start_soon(self._ask_totals)
-        identity, file = data.get("sessionId"), data.get("sessionFile")
+        self._keep_session(data)
+        self._is_known = True
+        self._process_changed.unpark_all()
+        self._supervisor.answered()
+
+    def _keep_session(self, named: Mapping[str, JsonValue]) -> None:
+        identity, file = named.get("sessionId"), named.get("sessionFile")
         self._keep_details(
             session_id=identity if isinstance(identity, str) else None,
             session_file=file if isinstance(file, str) and file else None,
         )
-        self._is_known = True
-        self._process_changed.unpark_all()
-        self._supervisor.answered()
 
     def _hold(self, held: list[bytes], data: bytes) -> None:
         """Keep the first lines of a new process until its state is known, which the first record of the epoch holds."""
@@ -1059,9 +1086,10 @@ def _offers_files(command: RoutedCommand) -> bool:
     return isinstance(offered, list) and all(method in FILE_METHODS for method in offered)
 
 
-def _is_cancelled(response: RoutedResponse) -> bool:
-    data = routing.member(routing.parse_record(response.line), "data")
-    return data.get("cancelled") is True
+def _draws_surfaces(command: RoutedCommand) -> bool | None:
+    """Return whether a client says that it draws surfaces; None: it says nothing that the agent takes."""
+    offered = command.fields.get("surfaces") if command.name == "hello" else None
+    return offered if isinstance(offered, bool) else None
 
 
 def _open(connection: int, command: RoutedCommand) -> OpenCommand:
@@ -1104,8 +1132,12 @@ _WITHOUT_SETTLED: Final = frozenset({"seed", "0.5x", "0.18"})
 """Profiles in which `agent_end` is the last record of a run."""
 _WITHOUT_NAMES: Final = _WITHOUT_SETTLED
 """Profiles whose commands have neither `messageId` nor `by`, so that no process recognises a repeated one."""
+_WITHOUT_RESOLVED: Final = _WITHOUT_SETTLED
+"""Profiles without `extension_ui_resolved`, which only clients with cursors get."""
 _FIRST_SIGNAL_STATUS: Final = 126
 """Higher exit codes are those of a shell, or name a signal."""
 _CONTINUES_QUEUE: Final = ("--on-restore", "continue")
 _CHOOSES_SESSION: Final = frozenset({"--continue", "-c", "--session", "--fork", "--session-id"})
-_NOTED: Final = frozenset({b"agent_start", b"agent_end", b"agent_settled", b"extension_ui_request", *FOLLOWED})
+_NOTED: Final = frozenset(
+    {b"agent_start", b"agent_end", b"agent_settled", b"extension_ui_request", b"session_changed", *FOLLOWED}
+)

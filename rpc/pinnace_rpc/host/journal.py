@@ -56,6 +56,7 @@ _NEXT_RESPONSE: Final = b'\n{"to":'
 _HOST_RECORD: Final = re.compile(
     rb'^\{(?:"seq":\d+,)?"type":"(?:agent_restarted|truncated|extension_ui_resolved)"[^\n]*\n', re.MULTILINE
 )
+_FEWER_HOST_RECORDS: Final = re.compile(rb'^\{"type":"(?:agent_restarted|truncated)"[^\n]*\n', re.MULTILINE)
 _HOST_TYPES: Final = (b'"agent_restarted"', b'"truncated"', b'"extension_ui_resolved"')
 _RESTARTED: Final = b'{"type":"agent_restarted","epoch":'
 _EPOCH: Final = re.compile(rb"(\d+)")
@@ -128,6 +129,7 @@ class Journal:
         *,
         retained_bytes: int = RETAINED_BYTES,
         published: Callable[[int, int, Collection[int] | None], None] = lambda _start, _end, _to: None,
+        shows_resolved: bool = False,
     ) -> None:
         """Open the journal in a folder, or create it. Blocking.
 
@@ -136,12 +138,17 @@ class Journal:
             retained_bytes: The most that its files have, and the length of the longest line.
             published: Called with the places before and behind lines that have become visible, and the connections
                 that they are for; None: all.
+            shows_resolved: Whether `extension_ui_resolved` is a record of the agent's profile, which all clients get.
 
         Raises:
             LocationError: The folder is not the user's alone.
             OSError: It can't be read or written.
         """
         make_folder(folder)
+        self.host_types = _HOST_TYPES[:-1] if shows_resolved else _HOST_TYPES
+        """Of the records of the host that only clients with cursors get."""
+        self.host_record = _FEWER_HOST_RECORDS if shows_resolved else _HOST_RECORD
+        """Finds their lines."""
         self._folder = folder
         self._retained_bytes = retained_bytes
         self._segment_bytes = min(SEGMENT_BYTES, retained_bytes // _SEGMENTS)
@@ -547,8 +554,8 @@ class JournalReader:
         if self._has_cursors:
             self._follow(rest)
             return lines
-        if any(name in rest for name in _HOST_TYPES):
-            rest = _HOST_RECORD.sub(b"", rest)
+        if any(name in rest for name in self._journal.host_types):
+            rest = self._journal.host_record.sub(b"", rest)
         return head + _EVENT_LINE.sub(b"{", rest)
 
     def _follow(self, lines: bytes) -> None:

@@ -30,6 +30,8 @@ Usage: pinnace [OPTIONS] [TEXT ...]
        pinnace auth         store, remove or list keys of providers
        pinnace trust [DIR]  let a project's .pi configure the agent; untrust
        pinnace mcp          list, test, add, remove MCP servers, sign in to them
+       pinnace install SRC  add a package of extensions and skills: npm:NAME,
+                            git:HOST/PATH, a folder; also remove, list, update
        pinnace sessions     list the sessions of this folder
        pinnace doctor       check files, keys, extensions, MCP servers
        pinnace completion SHELL

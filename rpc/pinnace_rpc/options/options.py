@@ -151,6 +151,8 @@ class Options(NamedTuple):
     protocol: ClientProfile = DEFAULT_PROFILE
     on_eof: OnEof = "abort"
     on_restore: OnRestore = "pause"
+    draws_surfaces: bool = False
+    """Whether the client draws surfaces of extensions from the start."""
     hosted: str | None = None
     """The file by which a host, and the next process of its agent, know the current session."""
     mode: Mode = "rpc"

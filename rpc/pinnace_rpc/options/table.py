@@ -61,15 +61,19 @@ SUBCOMMANDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "doctor": ("Check files, keys, extras, the sandbox, extensions and MCP servers.", ()),
     "explain": ("Explain a rule of the protocol or a transition.", ()),
     "host": ("Keep agents running between clients.", ("status", "stop")),
+    "install": ("Install a package of extensions, skills, prompts and themes.", ()),
+    "list": ("List the packages.", ()),
     "mcp": (
         "List, test, add, remove or sign in to MCP servers.",
         ("add", "list", "login", "logout", "remove", "test"),
     ),
+    "remove": ("Remove a package.", ()),
     "sessions": ("List the sessions of this folder.", ()),
     "shim": ("Write `pi` and `cli.js` that start pinnace.", ()),
     "spec": ("Print a file of the specification.", _SPEC),
     "trust": ("Trust a project: let its .pi configure the agent.", ()),
     "untrust": ("Stop trusting a project.", ()),
+    "update": ("Update packages, all or one.", ()),
 }
 """The subcommands, with their help and the words that may follow."""
 
@@ -136,6 +140,11 @@ _MODE: Final = Group(
             "pause|continue",
             completed=ON_RESTORE,
             read=values.one_of(ON_RESTORE, " or ".join(ON_RESTORE)),
+        ),
+        Option(
+            ("--surfaces",),
+            "draws_surfaces",
+            "In mode rpc: the client draws surfaces of extensions from the start, as `surfaces` of hello says.",
         ),
         Option(
             ("--hosted",),

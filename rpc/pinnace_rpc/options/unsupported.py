@@ -22,16 +22,12 @@ RESUME: Final = UnsupportedFeature(
     "A menu of sessions (`--resume`) without a terminal",
     "`pinnace sessions` lists them; `--session ID` continues one, `--continue` the newest",
 )
-PACKAGES: Final = UnsupportedFeature(
-    "Installing packages (`install`, `remove`, `uninstall`, `list`)",
-    "put skills and prompts into `~/.pi/agent`, or install them with pi, which uses the same folder",
-)
 CONFIG: Final = UnsupportedFeature(
     "A menu of settings (`config`)",
     "edit `~/.pi/agent/settings.json`; docs/configuration.md describes it",
 )
 UPDATES: Final = UnsupportedFeature(
-    "Updating itself (`update`)",
+    "Updating itself and its models (`update --self`, `--all`, `--models`, `update pi`)",
     "install a newer checkout with `scripts/setup`; pinnace never looks for updates",
 )
 LOGIN: Final = UnsupportedFeature(
@@ -50,7 +46,6 @@ WIDGETS: Final = UnsupportedFeature(
 
 ABSENCES: Final = (
     RESUME,
-    PACKAGES,
     CONFIG,
     UPDATES,
     LOGIN,
@@ -60,11 +55,6 @@ ABSENCES: Final = (
 
 FOREIGN_COMMANDS: Final[Mapping[str, UnsupportedFeature]] = {
     "config": CONFIG,
-    "install": PACKAGES,
-    "list": PACKAGES,
-    "remove": PACKAGES,
-    "uninstall": PACKAGES,
-    "update": UPDATES,
 }
 OTHER_NAMES: Final[Mapping[str, str]] = {
     "extensions": "doctor",

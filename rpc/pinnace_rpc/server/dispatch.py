@@ -169,6 +169,9 @@ class OpenCommands:
             self._answer(ref, partial(QUERIES[pending.name], read))
         elif pending.name in SLOW_READS:
             self._read_slowly(ref, agent, partial(SLOW_READS[pending.name], read))
+        elif pending.name == "ui_surface_input":
+            given = cast("cmd.UiSurfaceInput", pending.command)  # the model of this name
+            self._answer(ref, lambda: _take_surface_input(given, agent))
         else:
             hello = cast("cmd.Hello", pending.command)  # the only one that is left
             self._answer(ref, lambda: self._hello(ref, hello, agent))
@@ -323,6 +326,8 @@ class OpenCommands:
             self._outbox.projection = make_projection(command.protocol)
         if command.delegate is not None and "delegate" not in self.unknown_names:
             agent.offer_files(command.delegate)
+        if command.surfaces is not None and "surfaces" not in self.unknown_names:
+            agent.offer_surfaces(is_offered=command.surfaces)
         if "directories" in self.unknown_names:
             directories = None
         elif directories is not None:
@@ -470,6 +475,14 @@ def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:
             return Command(name, ref, enabled=cast("cmd.SetAutoRetry", command).enabled)
         case _:
             return Command(name, ref)
+
+
+def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> None:
+    """Pass on what the user does with a surface of an extension."""
+    if agent.extensions is None:
+        return
+    size = None if given.columns is None or given.rows is None else (given.columns, given.rows)
+    agent.extensions.take_surface_input(given.surface, size, given.data, given.key, is_closed=given.closed)
 
 
 def _accept_data(name: str, effect: fx.Accept, text: str | None) -> Mapping[str, object] | None:

@@ -103,7 +103,9 @@ class ExactProjection:
 
     profile: ClientProfile
     has_whole_updates = True
-    unknown_names: frozenset[str] = frozenset({"messageId", "context", "by", "delegate", "directories", *OWN_COMMANDS})
+    unknown_names: frozenset[str] = frozenset(
+        {"messageId", "context", "by", "delegate", "directories", "surfaces", *OWN_COMMANDS}
+    )
     roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
     records: ClassVar[Mapping[str, Fields]] = _RECORDS
     usage: ClassVar[Fields] = _USAGE

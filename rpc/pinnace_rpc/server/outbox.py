@@ -137,6 +137,7 @@ class Outbox:
         on_record: Callable[[Record], None] | None = None,
         on_defect: Callable[[str], None] = _ignore,
         on_unshown_dialog: Callable[[str], None] = _ignore,
+        has_host: bool = False,
     ) -> None:
         """Start empty and open.
 
@@ -145,6 +146,7 @@ class Outbox:
             on_record: Takes every record but updates, before it is written.
             on_defect: Takes the error of an event that had to be repaired, once it is written.
             on_unshown_dialog: Takes the id of a dialog that the client does not get, and therefore cannot answer.
+            has_host: Whether a durable host reads the records, which follows dialogs in every profile.
         """
         self.projection = projection
         self.written_bytes = 0
@@ -152,6 +154,7 @@ class Outbox:
         self._on_record = on_record
         self._on_defect = on_defect
         self._on_unshown_dialog = on_unshown_dialog
+        self._has_host = has_host
         self._is_reporting = False  # an error of an event
         self._queue: deque[bytes] = deque()
         self._events: deque[Record | None] = deque()  # beside the queue: the event of each line that is an update
@@ -187,6 +190,8 @@ class Outbox:
                 self._append(line)
             elif record["type"] == "extension_ui_request" and record["method"] in _DIALOG_METHODS:
                 self._on_unshown_dialog(str(record["id"]))
+            elif record["type"] == "extension_ui_resolved" and self._has_host:
+                self._append(encode_record(record))  # the host keeps it from clients whose profile lacks it
 
     def _put_repaired(self, record: Record, error: Exception) -> None:
         """Write an event that could not be encoded, without its invalid values."""

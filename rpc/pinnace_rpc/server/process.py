@@ -80,6 +80,7 @@ class ProcessRun:
         on_record: Callable[[Record], None] | None = None,
         has_log: bool = False,
         observer: EndObserver | None = None,
+        has_host: bool = False,
         owns_process: bool = True,
     ) -> None:
         """Start nothing yet.
@@ -90,6 +91,7 @@ class ProcessRun:
             on_record: Takes every record but updates, before it is written.
             has_log: Whether the log takes them.
             observer: Takes note of the end.
+            has_host: Whether a durable host reads what it writes.
             owns_process: Whether the process is this agent's, and ends with it.
         """
         self.signal_number: int | None = None
@@ -112,6 +114,7 @@ class ProcessRun:
             on_record=on_record,
             on_defect=self._record_failed,
             on_unshown_dialog=self._decline_dialog,
+            has_host=has_host,
         )
         self._has_log = has_log
         self._observer = observer

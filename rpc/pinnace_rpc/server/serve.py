@@ -44,7 +44,14 @@ def run(options: Options) -> int:
         observer, on_record = observed(options, observe)
     projection = make_projection(options.protocol)
     has_log = observe is not None
-    process = ProcessRun(prepared, projection, on_record=on_record, has_log=has_log, observer=observer)
+    process = ProcessRun(
+        prepared,
+        projection,
+        on_record=on_record,
+        has_log=has_log,
+        observer=observer,
+        has_host=options.hosted is not None,
+    )
     server = Server(process, is_drained=options.on_eof == "drain", continues_queue=options.on_restore == "continue")
     process.run(stdout, server.read, server.warm)
     if process.startup_failure is not None:

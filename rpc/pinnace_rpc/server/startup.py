@@ -86,6 +86,8 @@ def prepare(options: Options) -> PreparedAgent:
     if configuration.refusals:
         raise UsageRefused("\n".join(configuration.refusals))
     settings, registry = configuration.settings, configuration.registry
+    if options.extensions and not _is_offline(options):
+        _install_named(options.extensions, cwd)
     warnings = Warnings(None if is_embedded() else _write_line)
     # First, since they may explain an error below.
     warnings.renew((), configuration.notices)
@@ -139,10 +141,12 @@ def prepare(options: Options) -> PreparedAgent:
         tools=toolbox,
         system_prompt=resources.system_prompt,
         scope=() if selection is None else selection.scope,
-        asks_servers=not (options.is_offline or environment().get(_OFFLINE_VARIABLE, "").lower() in _YES),
+        asks_servers=not _is_offline(options),
         approval=options.tool_approval,
         sandbox=sandbox,
         has_user=options.mode == "rpc",
+        # Older generations have no records of surfaces, and what waits on one would wait for ever.
+        draws_surfaces=options.draws_surfaces and options.mode == "rpc" and options.protocol in ("pi", "1.5"),
         resources=resources,
         read_again=lambda: files().read_again(),
         warnings=warnings,
@@ -322,6 +326,16 @@ def _configure(options: Options, configuration: Configuration, profile: AgentPro
     )
 
 
+def _is_offline(options: Options) -> bool:
+    return options.is_offline or environment().get(_OFFLINE_VARIABLE, "").lower() in _YES
+
+
+def _install_named(words: Sequence[str], cwd: Path) -> None:
+    from pinnace_rpc.server.named_packages import install_named
+
+    install_named(words, cwd, (lambda _text: None) if is_embedded() else _write_line)
+
+
 def _write_line(text: str) -> None:
     echo(f"pinnace: {text}", is_error=True)
 
@@ -391,6 +405,7 @@ def _resource_choice(options: Options, cwd: Path) -> ResourceChoice:
         base=None if options.system_prompt is None else _read(options.system_prompt, cwd),
         appended=tuple(_read(argument, cwd) for argument in options.append_system_prompt),
         approved=options.approved,
+        packages=options.extensions,
     )
 
 

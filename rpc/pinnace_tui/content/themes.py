@@ -6,7 +6,7 @@ A file that does not map is reported with its field, and is no theme. Must not k
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast, get_args
 
@@ -25,10 +25,15 @@ class _WrongTheme(Exception):
     """A theme that does not map. The text is for the user."""
 
 
-def read_looks(folder: Path) -> tuple[list[Look], list[str]]:
-    """Return the built-in themes and those of a folder, and what is wrong with others."""
+def read_looks(folder: Path, packaged: Sequence[str] = ()) -> tuple[list[Look], list[str]]:
+    """Return the built-in themes and those of a folder, and what is wrong with others.
+
+    Args:
+        folder: The user's folder of themes.
+        packaged: The files of themes in packages, the first of equal names before the others; the folder's go before.
+    """
     looks, problems = list(LOOKS), list[str]()
-    for path in sorted(folder.glob("*.json")):
+    for path in (*map(Path, reversed(packaged)), *sorted(folder.glob("*.json"))):
         try:
             value: object = json.loads(path.read_text("utf-8"))
             look, wrong = _look(as_mapping(value))

@@ -1,7 +1,7 @@
 """Records of a durable host, which stand between those of the agent: for clients that attach with cursors alone.
 
-They are in every profile alike, and no agent writes them. Beside them each event of the agent has a `seq` for such a
-client. Source: R-HST-01 to R-HST-04.
+They are in every profile alike, and no agent writes them but `extension_ui_resolved`. Beside them each event of the
+agent has a `seq` for such a client. Source: R-HST-01 to R-HST-04.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field
 
 from pinnace_spec.records.output_model import Count, NonEmpty, OutputModel, Positive
+from pinnace_spec.records.ui_requests import ResolvedReason
 
 EpochReason = Literal["host", "crash", "sleep", "upgrade"]
 Cursor = Annotated[str, Field(pattern=r"^[0-9a-f]+\.[0-9]+:[0-9]+$")]
@@ -77,11 +78,13 @@ class Truncated(HostRecord):
 
 
 class ExtensionUiResolved(HostRecord):
-    """A client has answered a dialog: the others need not."""
+    """A dialog is over: a client has answered it, so that the others need not, or the agent has taken it back."""
 
     type: Literal["extension_ui_resolved"]
     id: NonEmpty
     """The id of the dialog's `extension_ui_request`."""
+    reason: ResolvedReason
+    """Why it is over. `answered`: by a client."""
     seq: Positive
     """Its number among the events."""
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from pinnace_spec.observers.automaton import Automaton
 from pinnace_spec.observers.invariants.aborts import Aborted
+from pinnace_spec.observers.invariants.announcements import ChangesAnnounced, DialogsTakenBack
 from pinnace_spec.observers.invariants.answers import (
     AnsweredOnce,
     CauseFirst,
@@ -26,6 +27,7 @@ from pinnace_spec.observers.invariants.names import NamesAgree
 from pinnace_spec.observers.invariants.queues import NothingStranded, QueuesShown, TextsConserved
 from pinnace_spec.observers.invariants.states import RefusedChangesNothing, StateAgrees
 from pinnace_spec.observers.invariants.sums import Sums
+from pinnace_spec.observers.invariants.surfaces import SurfacesOpen
 from pinnace_spec.observers.invariants.tools import CallsPaired, FileRequests, OutputGrows
 from pinnace_spec.observers.invariants.updates import DeltasAddUp, PartialsGrow
 from pinnace_spec.observers.state.fold import Fold
@@ -51,6 +53,7 @@ OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     CallsPaired,
     OutputGrows,
     FileRequests,
+    SurfacesOpen,
     Sums,
     Retries,
     Compactions,
@@ -65,6 +68,8 @@ OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     Aborted,
     StateAgrees,
     RefusedChangesNothing,
+    ChangesAnnounced,
+    DialogsTakenBack,
     CountsAgree,
     MessagesAgree,
     ClosedInTime,

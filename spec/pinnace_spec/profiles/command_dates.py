@@ -50,6 +50,7 @@ COMMAND_DATES: Final[Mapping[str, Mapping[str, str]]] = {
     "set_tool_approval": {"ours": "alone"},
     "reload": {"ours": "alone"},
     "hello": {"ours": "alone"},
+    "ui_surface_input": {"ours": "alone"},
     "extension_ui_response": {"since": "0.35.0", "published": "0.51.0"},
     "client_response": {"ours": "alone"},
     "queue_message": {"since": "0.16.0", "until": "0.32.0", "ours": "again"},

@@ -34,12 +34,17 @@ EVENT_NAMES: Final = (
     "compaction_end",
     "extension_error",
     "extension_ui_request",
+    "extension_ui_resolved",
     "client_request",
+    "ui_surface_open",
+    "ui_surface_draw",
+    "ui_surface_close",
     "mcp_status",
     "warning",
     "bash_execution_update",
     "thinking_level_changed",
     "session_info_changed",
+    "session_changed",
     "entry_appended",
 )
 """Every record type that the fullest profile may write beside responses; `events` has a model of each."""

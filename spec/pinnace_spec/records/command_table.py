@@ -122,6 +122,15 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "protocol": (frozenset({"0.18", "0.5x", "1.5", "pi", "seed"}), None, "protocol"),
         "delegate": (list, None, "delegate"),
         "directories": (list, None, "directories"),
+        "surfaces": (bool, None, "surfaces"),
+    },
+    "ui_surface_input": {
+        "surface": (str, ..., "surface"),
+        "columns": (int, None, "columns"),
+        "rows": (int, None, "rows"),
+        "data": (str, None, "data"),
+        "key": (str, None, "key"),
+        "closed": (bool, False, "closed"),
     },
     "extension_ui_response": {
         "value": (None, None, "value"),
@@ -162,6 +171,7 @@ WORK_COMMANDS: Final = (
     "compact",
     "reload",
     "hello",
+    "ui_surface_input",
 )
 
 READS: Final = (
@@ -229,6 +239,7 @@ OVERTAKING: Final = (
     "abort_retry",
     "abort_bash",
     "hello",
+    "ui_surface_input",
 )
 """Never wait behind a barrier (C-9), as reads and answers."""
 
@@ -242,6 +253,7 @@ OWN_COMMANDS: Final = (
     "set_active_tools",
     "set_tool_approval",
     "reload",
+    "ui_surface_input",
     "client_response",
 )
 """No release of the original has them: clients of older generations can use `hello` alone of ours."""

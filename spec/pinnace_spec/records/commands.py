@@ -740,6 +740,31 @@ class Hello(CommandModel):
     """The file methods that the client offers from now on; replaces its previous offer."""
     directories: list[StrictStr] | None = None
     """The additional folders from now on, as absolute paths; replace those of `--add-dir`."""
+    surfaces: StrictBool | None = None
+    """Whether the client draws surfaces of extensions from now on; replaces what it has said before."""
+
+
+class UiSurfaceInput(CommandModel):
+    """Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none."""
+
+    since = None
+    group = "Protocol, dialogs and files"
+    kind = "work"
+    waits = False
+    sample = {"surface": "unknown", "columns": 80, "rows": 24}
+    type: Literal["ui_surface_input"]
+    surface: StrictStr
+    """The surface, as `ui_surface_open` names it."""
+    columns: StrictInt | None = None
+    """The width that the surface has now, from 1."""
+    rows: StrictInt | None = None
+    """The height of the terminal, from 1."""
+    data: StrictStr | None = None
+    """What a terminal sends for a key or a paste."""
+    key: StrictStr | None = None
+    """The name of the key, such as `ctrl+c`, `enter` or `a`."""
+    closed: StrictBool = False
+    """Whether the user has closed it."""
 
 
 class ExtensionUiResponse(CommandModel):

@@ -6,9 +6,9 @@ later generations, R-PRO-01 to R-PRO-03.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from pinnace_spec.profiles.profiles import Profile
 from pinnace_spec.records.compactions import (
@@ -19,20 +19,24 @@ from pinnace_spec.records.compactions import (
 )
 from pinnace_spec.records.messages import (
     AssistantMessage,
+    ChangeOrigin,
     FailureCode,
     FileMethod,
     ImageContent,
     McpSource,
     McpState,
+    SessionChange,
+    SurfaceAnchor,
+    SurfacePlace,
     TextContent,
     ThinkingLevel,
     ToolResultMessage,
     WarningKind,
 )
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
-from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest
+from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest, UiResolved
 from pinnace_spec.records.updates import DeltaUpdate, SeedUpdate, WholeUpdate
-from pinnace_spec.rules.limits import LimitName
+from pinnace_spec.rules.limits import MAX_SURFACE_LINES, LimitName
 
 
 class AgentStart(OutputModel):
@@ -213,6 +217,28 @@ class SessionInfoChanged(OutputModel):
     name: NonEmpty | None = None
 
 
+class SessionChanged(OutputModel):
+    """Reads show another conversation from now on: another session, or another branch of it.
+
+    A client that shows the conversation loads it again (`get_entries` or `get_messages`). The record follows all runs
+    and messages of the former conversation and precedes those of the new one.
+    """
+
+    type: Literal["session_changed"]
+    reason: SessionChange
+    by: ChangeOrigin | None = None
+    """What asked for it; absent where another process has appended."""
+    sessionId: NonEmpty
+    sessionFile: NonEmpty | None = None
+    leafId: NonEmpty | None
+
+    @model_validator(mode="after")
+    def _has_an_origin(self) -> Self:
+        if (self.by is None) != (self.reason == "takeover"):
+            raise ValueError("by exactly if a command has changed the session")
+        return self
+
+
 class SessionEntry(OutputModel):
     """A line of a session file. Open: entries of other programs and generations are passed on as they are."""
 
@@ -311,6 +337,64 @@ class ClientRequest(OutputModel):
         return self
 
 
+Extent = Annotated[str, Field(pattern=r"^\d{1,4}%?$")]
+"""Cells of the terminal, as `60`, or a share of its screen, as `50%`."""
+
+
+class SurfaceLayout(OutputModel):
+    """Where a surface over the screen is."""
+
+    anchor: SurfaceAnchor = "center"
+    width: Extent | None = None
+    minWidth: Extent | None = None
+    maxHeight: Extent | None = None
+    row: Extent | None = None
+    column: Extent | None = None
+    offsetX: int = 0
+    offsetY: int = 0
+    margin: Count = 0
+
+
+class UiSurfaceOpen(OutputModel):
+    """An extension opens a surface, on which it draws lines.
+
+    The client answers with `ui_surface_input` and the size; nothing is drawn before.
+    """
+
+    type: Literal["ui_surface_open"]
+    surface: NonEmpty
+    """Names it in later records; no other surface of the process has the name."""
+    place: SurfacePlace
+    """`editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above
+    the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget."""
+    key: NonEmpty | None = None
+    """Of a widget: one with the same key replaces it."""
+    layout: SurfaceLayout | None = None
+    """Where it is; only of an `overlay`."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.layout is not None and self.place != "overlay":
+            raise ValueError("layout only of an overlay")
+        return self
+
+
+class UiSurfaceDraw(OutputModel):
+    """A surface shows other lines."""
+
+    type: Literal["ui_surface_draw"]
+    surface: NonEmpty
+    lines: Annotated[list[str], Field(max_length=MAX_SURFACE_LINES)]
+    """All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others."""
+
+
+class UiSurfaceClose(OutputModel):
+    """A surface is gone."""
+
+    type: Literal["ui_surface_close"]
+    surface: NonEmpty
+
+
 class McpServer(OutputModel):
     """An MCP server of the session, as it is now."""
 
@@ -359,7 +443,11 @@ _SAME_IN_ALL: Final[Mapping[str, object]] = {
 _PI: Final[Mapping[str, object]] = {
     **_SAME_IN_ALL,
     "extension_ui_request": AnyUiRequest,
+    "extension_ui_resolved": UiResolved,
     "client_request": ClientRequest,
+    "ui_surface_open": UiSurfaceOpen,
+    "ui_surface_draw": UiSurfaceDraw,
+    "ui_surface_close": UiSurfaceClose,
     "mcp_status": McpStatus,
     "warning": WarningEvent,
     "agent_end": AgentEnd,
@@ -377,6 +465,7 @@ _PI: Final[Mapping[str, object]] = {
     "bash_execution_update": BashExecutionUpdate,
     "thinking_level_changed": ThinkingLevelChanged,
     "session_info_changed": SessionInfoChanged,
+    "session_changed": SessionChanged,
     "entry_appended": EntryAppended,
 }
 EVENTS: Final[Mapping[Profile, Mapping[str, object]]] = {

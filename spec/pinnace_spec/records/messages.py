@@ -35,8 +35,26 @@ WarningKind = Literal[
     "telemetry",
 ]
 """What a warning is about; `resources`: skills, templates and context files."""
+SessionChange = Literal["new", "resume", "fork", "navigate", "takeover"]
+"""Why reads show another conversation; `fork`: also by `clone`; `takeover`: it continues what another process wrote."""
+ChangeOrigin = Literal["client", "extension"]
+"""What has asked for that."""
 FileMethod = Literal["read_text_file", "write_text_file"]
 """What a client may offer to do with files on behalf of the agent."""
+SurfacePlace = Literal["editor", "overlay", "header", "footer", "aboveEditor", "belowEditor"]
+"""Where a client draws a surface of an extension."""
+SurfaceAnchor = Literal[
+    "center",
+    "top-left",
+    "top-right",
+    "bottom-left",
+    "bottom-right",
+    "top-center",
+    "bottom-center",
+    "left-center",
+    "right-center",
+]
+"""To which part of the screen an overlay is attached."""
 
 STOP_REASONS: Final[tuple[StopReason, ...]] = get_args(StopReason)
 QUEUE_MODES: Final[tuple[QueueMode, ...]] = get_args(QueueMode)

@@ -1,7 +1,7 @@
-"""What an extension asks of the client's user, or shows him: `extension_ui_request` by method.
+"""What an extension asks of the client's user, or shows him: `extension_ui_request` by method, and its end.
 
-Dialogs wait for an `extension_ui_response` with their id; the others wait for nothing. Types only. Source: R-UI-01, the
-published protocol.
+Dialogs wait for an `extension_ui_response` with their id, or are taken back; the others wait for nothing. Types only.
+Source: R-UI-01, R-UI-08, the published protocol.
 """
 
 from typing import Annotated, Literal, Self, TypeAlias
@@ -111,6 +111,21 @@ class SetEditorText(_Request):
 
     method: Literal["set_editor_text"]
     text: str
+
+
+ResolvedReason = Literal["answered", "timeout", "cancelled"]
+
+
+class UiResolved(OutputModel):
+    """A dialog is over: the client takes it back, and its answer would be ignored.
+
+    The agent writes it for a dialog that ends without an answer, a durable host also for one that a client has
+    answered.
+    """
+
+    type: Literal["extension_ui_resolved"]
+    id: NonEmpty
+    reason: ResolvedReason
 
 
 AnyUiRequest: TypeAlias = Annotated[

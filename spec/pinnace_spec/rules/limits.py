@@ -46,6 +46,12 @@ never stops writing would fill the disk."""
 MAX_SESSIONS_LISTED: Final = 200
 """Sessions of one `list_sessions`. Their files are read whole: 200 of usual size take a second or two."""
 
+MAX_SURFACE_LINES: Final = 500
+"""The lines of one surface of an extension: no terminal shows as many at once, and an endless loop makes more."""
+
+MAX_SURFACE_LINE_CHARS: Final = 8_000
+"""One line of a surface, with its colours: a terminal of 300 cells in which each cell has a colour of its own."""
+
 MAX_FIRST_MESSAGE_CHARS: Final = 1_000
 """The first message of a session in a list: a title for people, where the message may be a whole log."""
 

@@ -130,6 +130,7 @@ _SETTINGS: Final = (
     *rows(NOT_SWITCHING, FLAGS, "", None, "set_flag accept", "R-SET-03"),
     *rows(NOT_SWITCHING, READS, "", None, "answer", "C-11"),
     *rows(RUN_STATES, ("hello",), "", None, "answer", "R-HEL-01"),
+    *rows(RUN_STATES, ("ui_surface_input",), "", None, "answer", "R-UI-09"),
     *rows(RUN_STATES, NON_COMMANDS, "", None, "refuse_line", "R-ERR-01 R-ERR-02"),
 )
 

@@ -50,6 +50,30 @@ async def ask(function: Callable[[], object], answers: list[object]) -> None:
     answers.append(await answer)
 
 
+@pytest.mark.parametrize("ending", ["timeout", "cancelled", "closed", "answered"])
+async def test_a_dialog_that_ends_without_an_answer_is_taken_back_once(
+    bench: DialogBench, autojump_clock: object, ending: str
+) -> None:
+    """R-UI-08."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, lambda: bench.ui.confirm("Sure?", "", timeout=2.5 if ending == "timeout" else None), [])
+        asked = dict(await bench.asked())
+        match ending:
+            case "cancelled":
+                nursery.cancel_scope.cancel()
+            case "closed":
+                bench.table.close_all()
+                bench.table.close_all(for_good="the client is gone")
+            case "answered":
+                await bench.reply(confirmed=True)
+            case _:
+                await trio.sleep(3)
+
+    reason = "timeout" if ending == "timeout" else "cancelled"
+    taken_back = [{"type": "extension_ui_resolved", "id": asked["id"], "reason": reason}]
+    assert ([] if ending == "answered" else taken_back) == bench.frames[1:]
+
+
 async def test_a_choice_is_requested_and_returned(bench: DialogBench) -> None:
     answers: list[object] = []
     async with trio.open_nursery() as nursery:

@@ -223,8 +223,9 @@ def test_without_discovery_only_the_command_line_counts(home: Home) -> None:
         ("none.py", "does not exist"),
         ("notes.md", "is not a file in Python, TypeScript or JavaScript"),
         ("empty", "has no extension"),
-        ("npm:@foo/bar", "packages of other kinds can't be loaded"),
-        ("git:github.com/a/b", "packages of other kinds can't be loaded"),
+        ("npm:@foo/bar", "the package is not installed"),
+        ("git:github.com/a/b", "the package is not installed"),
+        ("npm:../bar", "expected npm:NAME"),
         ("python:not-there-at-all", "the package not-there-at-all is not installed"),
         ("python:trio", "the package trio has no extension"),
         ("builtin:none", "there is no such built-in extension"),
@@ -254,11 +255,12 @@ def test_built_in_extensions_can_be_switched_on_and_off(home: Home) -> None:
     assert ["gate", "extra"] == home.find("builtin:extra", builtins=both).builtins
 
 
-def test_packages_that_are_not_pythons_are_left_out_with_a_notice(home: Home) -> None:
-    """The settings are shared with pi."""
-    found = home.find(packages=("npm:a", "git:b"))
-    assert [] == found.failures
-    assert ["2 of its packages are not Python p"] == [each.split(": ")[1][:34] for each in found.notices]
+def test_packages_that_are_missing_cost_nothing_else(home: Home) -> None:
+    """What is wrong with them is among the notices of the folder's resources, once."""
+    home.add(f"{USER}/a.py")
+    found = home.find(packages=("npm:a", "git:b", "npm:../c"))
+    assert [f"{USER}/a.py"] == home.names(found)
+    assert ([], []) == (found.failures, found.notices)
 
 
 def test_a_package_brings_its_entry_points() -> None:

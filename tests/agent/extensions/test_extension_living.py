@@ -90,8 +90,9 @@ async def test_a_whole_extension(bench: Bench, rig: "Rig", autojump_clock: trio.
 
     assert [{"type": "text", "text": "Hello, ANN!"}] == result.content
     assert [{"type": "text", "text": "greeting Ann"}] == updates[0].content
-    assert ["confirm", "notify"] == [frame["method"] for frame in rig.host.frames]
-    assert "1 blocked" == rig.host.frames[1]["message"]
+    asked, taken_back, notified = rig.host.frames
+    assert ("confirm", asked["id"], "timeout") == (asked["method"], taken_back["id"], taken_back["reason"])
+    assert "1 blocked" == notified["message"]
     assert [] == rig.host.reported
 
 

@@ -26,7 +26,7 @@ async def test_the_options_of_a_choice_have_kinds() -> None:
         await trio.testing.wait_all_tasks_blocked()
         table.close_all()
 
-    assert [["allow_once", "reject_once"]] == [each["optionKinds"] for each in frames]
+    assert ["allow_once", "reject_once"] == frames[0]["optionKinds"]
 
 
 @pytest.mark.parametrize("kinds", [[], ["allow_once"], ["allow_once", "never"], "ab"])

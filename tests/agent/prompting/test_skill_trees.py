@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinnace_agent.prompting.markdown_files import skill_files, template_files
+from pinnace_agent.search.resource_files import skill_files, template_files
 
 names = st.sampled_from("a b SKILL.md x.md .c node_modules y.txt".split())
 places = st.lists(names, min_size=1, max_size=4).map("/".join)

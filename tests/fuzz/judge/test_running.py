@@ -99,3 +99,17 @@ def test_an_agent_that_writes_without_end_fails_and_is_not_kept(
     (log,) = result.logs
     # What one read may have brought beyond the limit.
     assert sum(len(step.line) for step in log.steps) + len(log.end.rest) <= 4 * 1024 * 1024 + READ_BYTES
+
+
+@pytest.mark.parametrize(("fault", "source"), [("closes-stdin", "crash"), ("closes-stdin-alone", "hang")])
+def test_an_agent_that_reads_no_more_has_crashed_if_it_ends_and_is_deaf_if_it_lives_on(
+    kit: AgentUnderTest, monkeypatch: pytest.MonkeyPatch, fault: str, source: str
+) -> None:
+    if source == "hang":
+        monkeypatch.setattr(body, "EXIT_SEEN_S", 0.1)
+    closing = kit._replace(command=(*kit.command, fault))
+    last = {"type": "no_such_command"}
+
+    result = run_once(scenario("END/b", {"bytes": "42\n"}, {"wait": {"type": "stopping"}}, {"send": last}), closing)
+
+    assert source in [each.source for each in result.findings]

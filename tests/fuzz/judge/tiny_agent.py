@@ -2,7 +2,8 @@
 
 Imports nothing of the project: it is what a stranger would put in front of the judge. Faults: `dies-of-null`, `deaf`,
 `answers-twice`, `refuses-all`, `endless-line`, `endless-records` (both from get_messages on), `says-no-command`,
-`loses-ids` (of what it does not know), `slow-to-end`, `mute`, `floods` (the model's server with connections),
+`loses-ids` (of what it does not know), `closes-stdin` (after a line that is no object; dies half a second later),
+`closes-stdin-alone` (and lives on), `slow-to-end`, `mute`, `floods` (the model's server with connections),
 `daemon=FILE` (leaves a process without parent and environment, in its own session; its number is added to FILE).
 """
 
@@ -52,6 +53,11 @@ def take(line: bytes) -> None:
     if record is None and "dies-of-null" in FAULTS:
         raise TypeError("null has no fields")
     if not isinstance(record, dict):
+        if FAULTS & {"closes-stdin", "closes-stdin-alone"}:
+            os.close(0)
+            say({"type": "stopping"})
+            time.sleep(0.5 if "closes-stdin" in FAULTS else 600)
+            os._exit(3)
         return refuse("parse", "no object")
     own = {"id": record["id"]} if isinstance(record.get("id"), str) else {}
     command = record.get("type")

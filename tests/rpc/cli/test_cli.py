@@ -55,7 +55,7 @@ def test_help_names_every_option_that_does_something(flag: str, tmp_path: Path) 
         assert name in ended.stdout
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], [*RPC, "--bogus"], ["shim", "--help"], ["install"]])
+@pytest.mark.parametrize("words", [["--version"], ["--help"], [*RPC, "--bogus"], ["shim", "--help"], ["config"]])
 def test_what_needs_no_agent_loads_none(words: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-P", "-m", "pinnace_rpc", *words]
     env = environment(tmp_path)
@@ -72,7 +72,9 @@ def test_what_needs_no_agent_loads_none(words: list[str], tmp_path: Path) -> Non
     [
         ([*RPC, "--bogus"], 2, "pinnace: No such option '--bogus'"),
         (["--mode", "tui"], 2, "pinnace: --mode takes one of text, json, rpc"),
-        (["install", "x"], 2, "pinnace: not supported: installing packages"),
+        (["config"], 2, "pinnace: not supported: a menu of settings"),
+        (["install"], 2, "pinnace: Missing argument"),
+        (["install", "npm:../x"], 2, "pinnace: npm:../x: '../x' is no name of an npm package"),
         (["auth", "print-api-key", "x"], 2, "pinnace: not supported: printing keys"),
         (["--resume"], 2, "pinnace: not supported: a menu of sessions"),
         ([*RPC, "--modle", "m"], 2, "pinnace: No such option '--modle'. (Did you mean one of: '--mode'"),

@@ -97,7 +97,8 @@ class Connection:
             assert self.pump(), f"closed: {self.controls}"
         line, _, self.received = self.received.partition(b"\n")
         record: Record = json.loads(line)
-        if (model := HOST_RECORDS.get(record["type"])) is not None:
+        is_host_record = "seq" in record or record["type"] != "extension_ui_resolved"  # else it is one of the profile
+        if is_host_record and (model := HOST_RECORDS.get(record["type"])) is not None:
             model.model_validate(record)
         return record
 

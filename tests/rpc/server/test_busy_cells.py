@@ -129,6 +129,7 @@ NEUTRAL: Final[tuple[Record, ...]] = (
     {"type": "set_queue_mode", "mode": "one-at-a-time"},
     {"type": "clear_queue"},
     {"type": "hello"},
+    {"type": "ui_surface_input", "surface": "none", "data": "a"},
     {"type": "abort_bash"},
     {"type": "bash", "command": "true"},
     {"type": "extension_ui_response", "id": "nobody"},
@@ -137,7 +138,7 @@ NEUTRAL: Final[tuple[Record, ...]] = (
     {"type": "unknown"},
 )
 # Those among them that overtake a session command; the last ones even while the session is being replaced.
-ALWAYS_AT_ONCE: Final = ("hello", "abort_bash", "parse", "unknown")
+ALWAYS_AT_ONCE: Final = ("hello", "ui_surface_input", "abort_bash", "parse", "unknown")
 
 
 class Cell:

@@ -115,12 +115,14 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
     rest = {
         "extension_error",
         "extension_ui_request",
+        "extension_ui_resolved",
         "client_request",
         "mcp_status",
         "warning",
         "entry_appended",
         "bash_execution_update",
         "session_info_changed",
+        "session_changed",
     }
 
     assert set(EVENTS[profile]) - written <= rest

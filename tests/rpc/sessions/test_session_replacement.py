@@ -135,6 +135,7 @@ def test_a_run_that_is_replaced_ends_in_its_own_file(agent: AgentStarter, comman
         "turn_end",
         "agent_end",
         "agent_settled",
+        "session_changed",
         f"{command}:ok",
     ] == [kind for kind in kinds(pi.records[mark:]) if kind not in ("message_update", "warning")]
     closed = [("user", "one"), ("assistant", ("more", "stop")), ("user", "two"), ("assistant", ("begun", "aborted"))]
@@ -177,8 +178,10 @@ def test_a_queue_is_withdrawn_where_everybody_sees_it(agent: AgentStarter) -> No
 
     assert data["cleared"] == {"steering": ["s"], "followUp": ["f"]}
     assert pi.found({"type": "queue_update"}, since=mark) == [{"type": "queue_update", **NOTHING_CLEARED}]
-    assert kinds(pi.records[mark:], "agent_end", "queue_update", "agent_settled", "new_session:ok") == [
+    watched = ("agent_end", "session_changed", "queue_update", "agent_settled", "new_session:ok")
+    assert kinds(pi.records[mark:], *watched) == [
         "agent_end",
+        "session_changed",
         "queue_update",
         "agent_settled",
         "new_session:ok",

@@ -685,3 +685,64 @@ def test_a_second_terminal_and_a_host_that_is_killed(tmp_path: Path) -> None:
     finally:
         subprocess.run(stop, env=env, check=False, cwd=tmp_path, capture_output=True)
         shutil.rmtree(runtime, ignore_errors=True)
+
+
+CHANGING = """
+def extension(pi):
+    @pi.command("change", description="changes")
+    async def change(ctx, args):
+        await (ctx.new_session() if args == "new" else ctx.navigate_tree(None))
+
+    @pi.command("ask", description="asks")
+    async def ask(ctx, args):
+        answer = await ctx.ui.input("Your name?", timeout=float(args) if args else None)
+        ctx.ui.set_status("work", f"got {answer}")
+"""
+
+
+def test_two_terminals_show_the_conversation_that_is_and_close_a_question_that_is_over(tmp_path: Path) -> None:
+    """R-SES-16, R-HST-04: whoever moves or replaces the session, and however a question ends."""
+    (tmp_path / "changes.py").write_text(CHANGING)
+    runtime = make_short_folder("pt-")  # the path of a socket is short
+    env = environment(tmp_path, XDG_RUNTIME_DIR=str(runtime))
+    flags = ("-e", str(tmp_path / "changes.py"))
+
+    async def is_empty(screen: Screen) -> None:
+        await screen.until(lambda: "1 2 3" not in screen.text)
+        assert [] == screen.app.transcript.prompts()
+
+    async def is_closed(screen: Screen) -> None:
+        await screen.until(lambda: not isinstance(screen.app.screen, Dialog))
+        await screen.until(lambda: "got None" in screen.line("#footer"))
+
+    async def check() -> None:
+        async with (
+            terminal(tmp_path, *flags, env=env, attached="pair") as first,
+            terminal(tmp_path, *flags, env=env, attached="pair") as second,
+        ):
+            for change in ("/change", "/change new", "/new"):
+                await first.say("count to 3")
+                await second.shows("> count to 3", "1 2 3")
+                await first.shows("1 2 3")
+                await first.is_settled()
+                await first.say(change)
+                await is_empty(first)
+                await is_empty(second)
+            await second.say("count to 4")
+            await first.shows("1 2 3 4")
+            for seconds in (" 1.5", ""):
+                await first.say(f"/ask{seconds}")
+                for screen in (first, second):
+                    await screen.shows("Your name?")
+                    await is_open(screen, Dialog, Input)
+                if not seconds:
+                    await second.app.client.abort()
+                await is_closed(first)
+                await is_closed(second)
+
+    try:
+        play(check())
+    finally:
+        stop = [sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]
+        subprocess.run(stop, env=env, check=False, cwd=tmp_path, capture_output=True)
+        shutil.rmtree(runtime, ignore_errors=True)

@@ -49,6 +49,7 @@ REASONS: Final[Mapping[tuple[str, str], str]] = {
     ("swap", "agent_settled / response (abort_retry|new_session)"): (
         "which of the two comes first is said of `abort` alone"
     ),
+    ("swap", "agent_settled / session_changed"): "a command that withdraws messages settles behind the announcement",
     ("swap", "auto_retry_end / turn_end"): "the bracket of a retry ends anywhere behind the answer that decides it",
     ("swap", "bash_execution_update / response bash"): "the last piece of output may be read late",
     ("swap", "(message_end user|turn_start) / queue_update"): "the queues may be reported anywhere before the delivery",

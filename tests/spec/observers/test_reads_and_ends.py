@@ -59,7 +59,8 @@ GOOD: list[tuple[str, str, str]] = [
         "I-STA-1",
         WHOLE
         + '> bash b {"command": "ls"}\n> clone c\n'
-        + '< ok b {"output": "x", "cancelled": false, "truncated": false} / ok c {"cancelled": false}\n'
+        + '< ok b {"output": "x", "cancelled": false, "truncated": false}\n'
+        + '< session_changed {"reason": "fork", "by": "client", "sessionId": "s"} / ok c {"cancelled": false}\n'
         + STATE % '{"messageCount": 2}',
     ),
     (
@@ -96,7 +97,9 @@ GOOD: list[tuple[str, str, str]] = [
     (
         "of a new session",
         "I-MSG-1",
-        WHOLE + '> new_session n\n< ok n {"cancelled": false}\n' + MESSAGES % '{"messages": []}',
+        WHOLE
+        + '> new_session n\n< session_changed {"reason": "new", "by": "client"} / ok n {"cancelled": false}\n'
+        + MESSAGES % '{"messages": []}',
     ),
     ("counted", "I-STAT-1", WHOLE + STATS % 1),
     ("closed", "I-EOF-1", WHOLE + "$ exit 0"),

@@ -6,11 +6,17 @@ The tables lie with the other tests of their invariants.
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.spec.observers import test_event_observers, test_lines_and_answers, test_queues, test_reads_and_ends
+from tests.spec.observers import (
+    test_announcements,
+    test_event_observers,
+    test_lines_and_answers,
+    test_queues,
+    test_reads_and_ends,
+)
 
 from pinnace_spec.observers import Report
 
-MODULES = (test_event_observers, test_lines_and_answers, test_queues, test_reads_and_ends)
+MODULES = (test_announcements, test_event_observers, test_lines_and_answers, test_queues, test_reads_and_ends)
 GOOD = [row for module in MODULES for row in module.GOOD]
 BAD = [row for module in MODULES for row in module.BAD]
 

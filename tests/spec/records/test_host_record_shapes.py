@@ -34,7 +34,7 @@ RECORDS: list[dict[str, Any]] = [
         "pendingMessageCount": 0,
     },
     {"type": "truncated", "from": "5f.1:0", "to": "5f.2:17"},
-    {"seq": 3, "type": "extension_ui_resolved", "id": "d1"},
+    {"seq": 3, "type": "extension_ui_resolved", "id": "d1", "reason": "answered"},
 ]
 SCHEMA = Draft202012Validator(json.loads(data.text("schema/host.json")) | {"$ref": "#/$defs/HostRecord"})
 

@@ -310,6 +310,14 @@ class Extensions(SessionExtensions, Protocol):
     def default_dialogs(self, *, for_good: bool) -> None:
         """Give open dialogs their defaults, and with `for_good` later ones too."""
 
+    def offer_surfaces(self, *, is_offered: bool) -> None:
+        """Let extensions draw in the client's terminal from now on, or not."""
+
+    def take_surface_input(
+        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
+    ) -> None:
+        """Take what the user does with a surface: its columns and the rows of the terminal, a key, its end."""
+
     def handlers_at_work(self, task: "trio.lowlevel.Task") -> list[str]:
         """Name the handlers that a task is in."""
         ...

@@ -14,13 +14,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.api.session_reader import SessionReader
-from pinnace_agent.extensions.api.user_interface import UserInterface
+from pinnace_agent.extensions.api.user_interface import StartTask, UserInterface
 from pinnace_agent.extensions.ports.arguments import given_content, given_draft, given_text_or_none
 from pinnace_agent.extensions.ports.host_actions import HostActions
 from pinnace_agent.extensions.ports.host_view import (
@@ -40,13 +40,6 @@ from pinnace_agent.extensions.registration.registrations import Generation
 from pinnace_agent.extensions.services.watchdog import OWNER
 from pinnace_agent.tools import base
 from pinnace_spec.records.messages import Model, ThinkingLevel
-
-
-class StartTask(Protocol):
-    """Starts a task that belongs to an extension; its failure is reported and ends nothing else."""
-
-    def __call__(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Start `work`; a failure is reported with `event`."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,15 +1,18 @@
 """The user interface of extensions: `ctx.ui`.
 
 `UserInterface` is for modes without a user: every dialog returns its negative answer at once, and every display is
-dropped. `RpcUserInterface` sends requests to a client. Methods that need a terminal exist in both and do nothing, as
-in pi's RPC mode. Durations are seconds here and milliseconds on the wire. Has no access to the outbox. Rule R-UI-01.
+dropped. `RpcUserInterface` sends requests to a client, and draws components if the client does (`ctx.mode` is `tui`).
+Methods that need more of a terminal exist in both and do nothing, as in pi's RPC mode. Durations are seconds here and
+milliseconds on the wire. Has no access to the outbox. Rules R-UI-01, R-UI-09.
 """
 
 # ruff: noqa: ASYNC109 - the timeout of a dialog is part of the request that clients receive
 
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeVar, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
 
 import trio
 
@@ -18,6 +21,11 @@ from pinnace_agent.extensions.api.terminal_texts import Theme
 from pinnace_agent.extensions.registration.registrations import Generation
 from pinnace_agent.extensions.services.dialogs import DialogTable, Send, shown_texts
 from pinnace_agent.extensions.services.watchdog import OWNER
+from pinnace_spec.records.messages import SurfaceAnchor, SurfacePlace
+
+if TYPE_CHECKING:  # loaded with the first component
+    from pinnace_agent.extensions.services.components import Factory, Screen
+    from pinnace_agent.extensions.services.surfaces import SurfaceTable
 
 ValueT = TypeVar("ValueT")
 NotifyKind = Literal["info", "success", "warning", "error"]
@@ -25,6 +33,8 @@ Placement = Literal["aboveEditor", "belowEditor"]
 OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 _THEME: Final = Theme()
+_ANCHORS: Final = frozenset(get_args(SurfaceAnchor))
+_EXTENT: Final = re.compile(r"[0-9]{1,4}%?")
 _OPTION_KINDS: Final = frozenset(get_args(OptionKind))
 # The kinds that clients know; every other kind is sent as info, as pi's terminals show it.
 _WIRE_KINDS: Final = frozenset({"info", "warning", "error"})
@@ -123,6 +133,18 @@ class UserInterface:
         await trio.lowlevel.checkpoint()
         return None
 
+    @property
+    def surfaces(self) -> "SurfaceTable | None":
+        """What is drawn by extensions in another process; None: nothing can be."""
+        self._generation.check()
+        return None
+
+    @property
+    def statuses(self) -> Mapping[str, str]:
+        """The status texts that are shown, by key."""
+        self._generation.check()
+        return {}
+
     # Displays. They never wait.
 
     def notify(self, message: str, kind: NotifyKind | str | None = None) -> None:
@@ -159,10 +181,13 @@ class UserInterface:
         if lines is not None:
             fields["widgetLines"] = _texts(lines)
         if placement is not None:
-            if placement not in _PLACEMENTS:
-                raise ValueError(f"set_widget: the placement is aboveEditor or belowEditor, not {placement!r}")
-            fields["widgetPlacement"] = _PLACEMENTS[placement]
+            fields["widgetPlacement"] = self._placement(placement)
         self._show("setWidget", fields)
+
+    def _placement(self, placement: str | None) -> Placement:
+        if placement is not None and placement not in _PLACEMENTS:
+            raise ValueError(f"set_widget: the placement is aboveEditor or belowEditor, not {placement!r}")
+        return "aboveEditor" if placement is None else _PLACEMENTS[placement]
 
     def set_title(self, title: str) -> None:
         """Set the title of the client's window."""
@@ -186,10 +211,34 @@ class UserInterface:
         self._generation.check()
         return ""
 
-    async def custom(self, factory: Callable[..., object], **_options: object) -> None:
-        """Return None at once; the factory is not called."""
+    async def custom(
+        self,
+        factory: Callable[..., object],
+        *,
+        overlay: bool = False,
+        overlay_options: Mapping[str, object] | None = None,
+    ) -> object:
+        """Show a component, which has all keys until it is done; return its result.
+
+        Without a client that draws (`ctx.mode` is not `tui`) it returns None at once, and so it does when the user
+        closes the component, at an abort, and when the client is gone. Cancelling closes the component.
+
+        Args:
+            factory: Called with a `Screen`, the theme, and `done`, which takes the result; returns the component, or an
+                awaitable of it. A component has `render(width)`, which returns lines, and may have `handle_key(key)`,
+                `handle_paste(text)` and `dispose()`. `screen.request_render()` draws it again.
+            overlay: Whether it is drawn over the screen; else it has the place of the editor.
+            overlay_options: `anchor`, `width`, `minWidth`, `maxHeight`, `row`, `column`, `offsetX`, `offsetY` and
+                `margin`: numbers of cells, or shares of the screen such as `50%`.
+
+        Raises:
+            ValueError: An option is unknown or wrong.
+            Exception: What the component raises.
+        """
         self._generation.check()
+        overlay_layout(overlay_options)
         await trio.lowlevel.checkpoint()
+        return None
 
     def set_working_message(self, message: str | None = None) -> None:
         """Do nothing."""
@@ -262,17 +311,39 @@ class UserInterface:
         self._generation.check()
 
 
+class StartTask(Protocol):
+    """Starts a task that belongs to an extension; its failure is reported and ends nothing else."""
+
+    def __call__(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Start `work`; a failure is reported with `event`."""
+        ...
+
+
+class DrawingPort(NamedTuple):
+    """What components need."""
+
+    table: Callable[[], "SurfaceTable | None"]
+    """Returns the surfaces of the session instance; None: nothing can be drawn."""
+    start: StartTask
+
+
 @usable_from_any_thread()
 class RpcUserInterface(UserInterface):
     """The interface of a client that speaks RPC."""
 
     _no_themes = "Theme switching not supported in RPC mode"
 
-    def __init__(self, generation: Generation, dialogs: DialogTable, send: Send) -> None:
-        """Ask through `dialogs`; send displays with `send`."""
+    def __init__(
+        self, generation: Generation, dialogs: DialogTable, send: Send, drawing: "DrawingPort | None" = None
+    ) -> None:
+        """Ask through `dialogs`; send displays with `send`; draw by `drawing`, None: nothing is drawn."""
         super().__init__(generation)
         self._dialogs = dialogs
         self._send = send
+        self._drawing = drawing
+        self._staying: dict[tuple[SurfacePlace, str], Screen] = {}
+        """The components that stay, by place and key."""
+        self._statuses: dict[str, str] = {}
 
     async def select(
         self,
@@ -288,7 +359,7 @@ class RpcUserInterface(UserInterface):
         self._generation.check()
         texts = _texts(options)
         extra = {**_call(tool_call_id), **_kinds(option_kinds, texts), **_address(url)}
-        return await _asked(self._dialogs.select(title, texts, timeout_s=timeout, extra=extra))
+        return await asked(self._dialogs.select(title, texts, timeout_s=timeout, extra=extra))
 
     async def confirm(
         self,
@@ -300,7 +371,7 @@ class RpcUserInterface(UserInterface):
     ) -> bool:
         """Ask yes or no."""
         self._generation.check()
-        return await _asked(self._dialogs.confirm(title, message, timeout_s=timeout, extra=_call(tool_call_id)))
+        return await asked(self._dialogs.confirm(title, message, timeout_s=timeout, extra=_call(tool_call_id)))
 
     async def input(
         self,
@@ -312,12 +383,98 @@ class RpcUserInterface(UserInterface):
     ) -> str | None:
         """Let the user enter a line."""
         self._generation.check()
-        return await _asked(self._dialogs.input(title, placeholder, timeout_s=timeout, extra=_call(tool_call_id)))
+        return await asked(self._dialogs.input(title, placeholder, timeout_s=timeout, extra=_call(tool_call_id)))
 
     async def editor(self, title: str, prefill: str | None = None, *, tool_call_id: str | None = None) -> str | None:
         """Let the user edit a text."""
         self._generation.check()
-        return await _asked(self._dialogs.editor(title, prefill, extra=_call(tool_call_id)))
+        return await asked(self._dialogs.editor(title, prefill, extra=_call(tool_call_id)))
+
+    # Components.
+
+    @property
+    def statuses(self) -> Mapping[str, str]:
+        """The status texts that are shown, by key."""
+        self._generation.check()
+        return self._statuses
+
+    def set_status(self, key: str, text: str | None = None) -> None:
+        """Show a status text under a key; None removes it."""
+        super().set_status(key, text)
+        if text is None:
+            self._statuses.pop(key, None)
+        else:
+            self._statuses[key] = text
+
+    @property
+    def surfaces(self) -> "SurfaceTable | None":
+        """What is drawn by extensions in another process; None: nothing can be."""
+        self._generation.check()
+        return None if self._drawing is None else self._drawing.table()
+
+    async def custom(
+        self,
+        factory: Callable[..., object],
+        *,
+        overlay: bool = False,
+        overlay_options: Mapping[str, object] | None = None,
+    ) -> object:
+        """Show a component, which has all keys until it is done; return its result."""
+        self._generation.check()
+        layout = overlay_layout(overlay_options)
+        table = None if self._drawing is None else self._drawing.table()
+        if table is None or not table.is_offered:
+            await trio.lowlevel.checkpoint()
+            return None
+        from pinnace_agent.extensions.services.components import run_component
+
+        place: SurfacePlace = "overlay" if overlay else "editor"
+        shown = run_component(table, place, cast("Factory", factory), _THEME, layout=layout)  # cast: it checks that
+        return await asked(shown)
+
+    def set_widget(
+        self, key: str, lines: Sequence[str] | Callable[..., object] | None = None, placement: str | None = None
+    ) -> None:
+        """Show lines, or a component, under a key; None removes them."""
+        place = self._placement(placement)
+        for each in ("aboveEditor", "belowEditor"):
+            self._end_staying(each, key)
+        if not callable(lines):
+            super().set_widget(key, lines, placement)
+            return
+        self._generation.check()
+        self._stay(place, key, lines)
+
+    def set_footer(self, factory: Callable[..., object] | None = None) -> None:
+        """Draw the lines at the bottom by a component; None restores those of the client."""
+        self._generation.check()
+        self._end_staying("footer", "")
+        if factory is not None:
+            self._stay("footer", "", factory)
+
+    def set_header(self, factory: Callable[..., object] | None = None) -> None:
+        """Draw lines above the conversation by a component; None removes them."""
+        self._generation.check()
+        self._end_staying("header", "")
+        if factory is not None:
+            self._stay("header", "", factory)
+
+    def _stay(self, place: SurfacePlace, key: str, factory: Callable[..., object]) -> None:
+        drawing = self._drawing
+        table = None if drawing is None else drawing.table()
+        if drawing is None or table is None:
+            return
+        from pinnace_agent.extensions.services.components import Screen, run_component
+
+        screen = self._staying[place, key] = Screen()
+        owner = OWNER.get()
+        made = cast("Factory", factory)  # cast: it is checked when it is called
+        work = partial(run_component, table, place, made, _THEME, key=key or None, screen=screen)
+        drawing.start("<runtime>" if owner is None else owner.path, f"ui_{place}", work)
+
+    def _end_staying(self, place: SurfacePlace, key: str) -> None:
+        if (screen := self._staying.pop((place, key), None)) is not None:
+            screen.done()
 
     def _show(self, method: str, fields: Mapping[str, object]) -> None:
         self._generation.check()
@@ -326,7 +483,7 @@ class RpcUserInterface(UserInterface):
         self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **texts})
 
 
-async def _asked(answer: Awaitable[ValueT]) -> ValueT:
+async def asked(answer: Awaitable[ValueT]) -> ValueT:
     """Wait for a user's answer, which doesn't count as slowness of the extension."""
     owner = OWNER.get()
     if owner is None:
@@ -336,6 +493,28 @@ async def _asked(answer: Awaitable[ValueT]) -> ValueT:
         return await answer
     finally:
         owner.dialogs -= 1
+
+
+def overlay_layout(given: Mapping[str, object] | None) -> Mapping[str, object]:
+    """Return options of an overlay as on the wire."""
+    layout: dict[str, object] = {}
+    for name, value in (given or {}).items():
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if name == "anchor":
+            is_right, shown, expected = value in _ANCHORS, value, f"one of {', '.join(sorted(_ANCHORS))}"
+        elif name in ("offsetX", "offsetY"):
+            is_right, shown, expected = is_whole, value, "a whole number of cells"
+        elif name == "margin":
+            is_right, shown, expected = is_whole and cast("int", value) >= 0, value, "a number of cells"
+        elif name in ("width", "minWidth", "maxHeight", "row", "column"):
+            is_right = _EXTENT.fullmatch(str(value)) is not None and not isinstance(value, bool)
+            shown, expected = str(value), "a number of cells, or a share of the screen such as 50%"
+        else:
+            raise ValueError(f"custom: overlay_options has no {name!r}")
+        if not is_right:
+            raise ValueError(f"custom: {name} of overlay_options must be {expected}, not {value!r}")
+        layout[name] = shown
+    return layout
 
 
 def _texts(lines: Sequence[object]) -> list[str]:

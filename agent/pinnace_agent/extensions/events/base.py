@@ -1,12 +1,14 @@
 """The base of all events of extensions: name, fields, and conversion to and from the wire.
 
-An event may be created for every token of a stream, so events are plain classes with slots, and the wire names of their
-fields are computed once for each class.
+The wire names of fields are computed once for each class. Events that are created for every token of a stream are
+compiled dataclasses; the others share their methods (`uncompiled`), since most are never created.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import ClassVar, Final, NamedTuple, Self, TypeVar
+
+from pinnace_agent.extensions.events.uncompiled import Fields, mutable
 
 _EventT = TypeVar("_EventT", bound="Event")
 
@@ -20,8 +22,8 @@ class WireField(NamedTuple):
     """Whether it may be missing, and is left out when it is None."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Event:
+@mutable
+class Event(Fields):
     """Base of all events. Attributes can't be added; each event's docstring says which fields may be changed."""
 
     type: ClassVar[str] = ""

@@ -1,14 +1,14 @@
 """Events of model requests, and of the selected model and thinking level."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pinnace_agent.extensions.events.base import Event
+from pinnace_agent.extensions.events.uncompiled import mutable
 from pinnace_spec.records.messages import Message, Model, ThinkingLevel
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class Context(Event):
     """The messages of a request. Takes `Messages`; handlers may also change `messages`, a copy, in place."""
 
@@ -16,7 +16,7 @@ class Context(Event):
     messages: list[Message]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ContextWithSystem(Event):
     """The same messages with system messages, after the handlers of `context`. Takes `Messages`."""
 
@@ -24,7 +24,7 @@ class ContextWithSystem(Event):
     messages: list[Message]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class BeforeProviderHeaders(Event):
     """The headers of a request. Handlers change them in place; None removes one."""
 
@@ -32,7 +32,7 @@ class BeforeProviderHeaders(Event):
     headers: dict[str, str | None]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class BeforeProviderRequest(Event):
     """The body of a request. Every result except None replaces it."""
 
@@ -40,7 +40,7 @@ class BeforeProviderRequest(Event):
     payload: object
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class AfterProviderResponse(Event):
     """The head of a provider's response arrived; its stream follows."""
 
@@ -49,7 +49,7 @@ class AfterProviderResponse(Event):
     headers: Mapping[str, str]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ProviderStreamEvent(Event):
     """One event of a provider's stream, read-only."""
 
@@ -60,7 +60,7 @@ class ProviderStreamEvent(Event):
     data: object
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class CacheWarmingDecision(Event):
     """Never fired, because no cache is kept warm. Takes `CacheDecision`."""
 
@@ -71,7 +71,7 @@ class CacheWarmingDecision(Event):
     action: Literal["warm", "stop"]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ModelSelect(Event):
     """Another model was selected."""
 
@@ -81,7 +81,7 @@ class ModelSelect(Event):
     source: Literal["set", "cycle", "restore"]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ThinkingLevelSelect(Event):
     """The thinking level changed. Its handlers are not awaited."""
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.extensions.events.base import camel_case
 from pinnace_agent.extensions.events.blocks import is_blocks
+from pinnace_agent.extensions.events.uncompiled import FrozenFields, frozen
 from pinnace_agent.tools.operations import BashOperations
 from pinnace_spec.records.messages import ImageContent, Message, TextContent, Usage
 
@@ -41,8 +42,8 @@ Blocks: TypeAlias = list[TextContent | ImageContent]
 Check = Callable[[object], bool]
 
 
-@dataclass(slots=True, frozen=True)
-class Wire:
+@frozen
+class Wire(FrozenFields):
     """How one field of a result is read."""
 
     check: Check
@@ -154,8 +155,8 @@ def _keys(of: Any) -> frozenset[str]:
     return frozenset(of.__annotations__)
 
 
-@dataclass(slots=True, frozen=True)
-class Trust:
+@frozen
+class Trust(FrozenFields):
     """Whether the project may configure the agent."""
 
     trusted: Annotated[
@@ -164,8 +165,8 @@ class Trust:
     remember: Annotated[bool, _BOOL] = False
 
 
-@dataclass(slots=True, frozen=True)
-class Resources:
+@frozen
+class Resources(FrozenFields):
     """Further files and folders; relative ones are relative to the extension's folder."""
 
     skills: Annotated[Sequence[str], Wire(_list_of(_is_string), _PATHS, "skillPaths")] = ()
@@ -173,21 +174,21 @@ class Resources:
     themes: Annotated[Sequence[str], Wire(_list_of(_is_string), _PATHS, "themePaths")] = ()
 
 
-@dataclass(slots=True, frozen=True)
-class Cancel:
+@frozen
+class Cancel(FrozenFields):
     """Prevent what the event announces."""
 
 
-@dataclass(slots=True, frozen=True)
-class ForkOptions:
+@frozen
+class ForkOptions(FrozenFields):
     """How to fork."""
 
     skip_conversation_restore: Annotated[bool, _BOOL] = False
     """Accepted without effect."""
 
 
-@dataclass(slots=True, frozen=True)
-class Compaction:
+@frozen
+class Compaction(FrozenFields):
     """A finished compaction, in place of the agent's own."""
 
     summary: Annotated[str, _STRING]
@@ -197,8 +198,8 @@ class Compaction:
     usage: Annotated[Usage | None, _USAGE] = None
 
 
-@dataclass(slots=True, frozen=True)
-class TreeSummary:
+@frozen
+class TreeSummary(FrozenFields):
     """The finished summary of the abandoned branch. Used only if the user asked for one."""
 
     summary: Annotated[str, _STRING]
@@ -206,8 +207,8 @@ class TreeSummary:
     usage: Annotated[Usage | None, _USAGE] = None
 
 
-@dataclass(slots=True, frozen=True)
-class TreeOptions:
+@frozen
+class TreeOptions(FrozenFields):
     """How to move to the other entry; a field that is None stays as it is."""
 
     summary: Annotated[TreeSummary | None, Wire(_is_tree_summary, "an object with a summary", is_data=False)] = None
@@ -216,26 +217,26 @@ class TreeOptions:
     label: Annotated[str | None, _STRING_OR_NONE] = None
 
 
-@dataclass(slots=True, frozen=True)
-class Continue:
+@frozen
+class Continue(FrozenFields):
     """The message stays as it is; the same as returning None."""
 
 
-@dataclass(slots=True, frozen=True)
-class Transform:
+@frozen
+class Transform(FrozenFields):
     """Replace the message's text, and its images if they are set."""
 
     text: Annotated[str, _STRING]
     images: Annotated[Sequence[ImageContent] | Unset | None, Wire(_is_images, "a list of images")] = UNSET
 
 
-@dataclass(slots=True, frozen=True)
-class Handled:
+@frozen
+class Handled(FrozenFields):
     """The extension has handled the message; no run starts."""
 
 
-@dataclass(slots=True, frozen=True)
-class BeforeStart:
+@frozen
+class BeforeStart(FrozenFields):
     """A message to store before the run, and another system prompt for the run."""
 
     message: Annotated[
@@ -245,44 +246,44 @@ class BeforeStart:
     system_prompt: Annotated[str | None, _STRING_OR_NONE] = None
 
 
-@dataclass(slots=True, frozen=True)
-class Boundary:
+@frozen
+class Boundary(FrozenFields):
     """Entries to append, and whether to continue; an unset field keeps what was proposed so far."""
 
     entries: Annotated[Sequence[Mapping[str, object]] | Unset, Wire(_list_of(is_object), "a list of entries")] = UNSET
     continue_: Annotated[bool | Unset, _BOOL] = UNSET
 
 
-@dataclass(slots=True, frozen=True)
-class ReplaceMessage:
+@frozen
+class ReplaceMessage(FrozenFields):
     """Another message of the same role in its place."""
 
     message: Annotated[Message, Wire(_is_message, "a message")]
 
 
-@dataclass(slots=True, frozen=True)
-class Messages:
+@frozen
+class Messages(FrozenFields):
     """The messages that are sent to the model."""
 
     messages: Annotated[Sequence[Message], Wire(_list_of(_is_message), "a list of messages")]
 
 
-@dataclass(slots=True, frozen=True)
-class Payload:
+@frozen
+class Payload(FrozenFields):
     """Another request body. Made by `result_reader`: a handler returns the body itself."""
 
     payload: object
 
 
-@dataclass(slots=True, frozen=True)
-class CacheDecision:
+@frozen
+class CacheDecision(FrozenFields):
     """Whether to keep the cache warm."""
 
     action: Annotated[Literal["warm", "stop"], Wire(_one_of("warm", "stop"), '"warm" or "stop"')]
 
 
-@dataclass(slots=True, frozen=True)
-class Block:
+@frozen
+class Block(FrozenFields):
     """Deny the call; the model reads the reason."""
 
     reason: Annotated[str | None, _STRING_OR_NONE] = None
@@ -290,8 +291,8 @@ class Block:
     """Whether the run ends as well."""
 
 
-@dataclass(slots=True, frozen=True)
-class ResultPatch:
+@frozen
+class ResultPatch(FrozenFields):
     """Changes of a tool's result; an unset field stays as it is."""
 
     content: Annotated[Blocks | Unset, Wire(is_blocks, "a list of text and image blocks", is_content=True)] = UNSET
@@ -301,8 +302,8 @@ class ResultPatch:
     usage: Annotated[Usage | Unset | None, _USAGE] = UNSET
 
 
-@dataclass(slots=True, frozen=True)
-class UserBash:
+@frozen
+class UserBash(FrozenFields):
     """Operations that run the command, or its finished output: exactly one of the two."""
 
     operations: Annotated[BashOperations | None, _OPERATIONS] = None

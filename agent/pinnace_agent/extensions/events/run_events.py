@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from pinnace_agent.extensions.events.base import Event
+from pinnace_agent.extensions.events.uncompiled import mutable
 from pinnace_spec.records.messages import AssistantMessage, ImageContent, Message, ToolResultMessage
 
 InputSource = Literal["interactive", "rpc", "extension"]
@@ -13,7 +14,7 @@ Draft = Mapping[str, object]
 """An entry that a settle hook proposes."""
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class Input(Event):
     """A user message arrived. Takes `Continue`, `Transform`, `Handled`."""
 
@@ -24,7 +25,7 @@ class Input(Event):
     streaming_behavior: Literal["steer", "followUp"] | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class BeforeAgentStart(Event):
     """A run is about to start. Takes `BeforeStart`."""
 
@@ -40,14 +41,14 @@ class BeforeAgentStart(Event):
     """The parts that the system prompt is built from; changes take effect."""
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class AgentStart(Event):
     """A run started."""
 
     type: ClassVar[str] = "agent_start"
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class AgentEnd(Event):
     """A run ended. Another may follow; `agent_settled` is fired when none does."""
 
@@ -55,7 +56,7 @@ class AgentEnd(Event):
     messages: Sequence[Message]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class AgentBeforeSettle(Event):
     """The agent is about to settle. Takes `Boundary`; the event has the proposal so far."""
 
@@ -66,7 +67,7 @@ class AgentBeforeSettle(Event):
     context: Sequence[Message] = ()
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class AgentSettled(Event):
     """The agent is idle, and nothing is queued to run by itself."""
 
@@ -74,7 +75,7 @@ class AgentSettled(Event):
     aborted: bool
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class TurnStart(Event):
     """A turn starts: a model request follows."""
 
@@ -84,7 +85,7 @@ class TurnStart(Event):
     """Milliseconds since the epoch."""
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class TurnEnd(Event):
     """A turn ended: its answer and the results of its calls are stored. Takes `Boundary`."""
 
@@ -99,7 +100,7 @@ class TurnEnd(Event):
     context: Sequence[Message] = ()
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class MessageStart(Event):
     """A message started, of any role."""
 
@@ -107,7 +108,7 @@ class MessageStart(Event):
     message: Message
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # one is made for each token
 class MessageUpdate(Event):
     """The streamed answer grew. The stream waits for each handler."""
 
@@ -116,7 +117,7 @@ class MessageUpdate(Event):
     assistant_message_event: Mapping[str, object]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class MessageEnd(Event):
     """A message is complete. Takes `ReplaceMessage` with one of the same role."""
 
@@ -124,7 +125,7 @@ class MessageEnd(Event):
     message: Message
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class UiPromptStart(Event):
     """A dialog opened. Its handlers are not awaited."""
 
@@ -134,7 +135,7 @@ class UiPromptStart(Event):
     title: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class UiPromptEnd(Event):
     """The last open dialog closed. Its handlers are not awaited."""
 

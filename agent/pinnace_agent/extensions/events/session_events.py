@@ -1,12 +1,12 @@
 """Events about the project, its resources and the session."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from pinnace_agent.extensions.events.base import Event
+from pinnace_agent.extensions.events.uncompiled import mutable
 from pinnace_agent.extensions.registration.registrations import McpServerInfo
 from pinnace_spec.records.entries import Entry
 
@@ -29,7 +29,7 @@ class TreePreparation(TypedDict):
     label: NotRequired[str]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ProjectTrust(Event):
     """Whether this project may configure the agent is undecided. Requires a `Trust`."""
 
@@ -37,7 +37,7 @@ class ProjectTrust(Event):
     cwd: str
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ResourcesDiscover(Event):
     """Resources are being loaded. Takes `Resources`."""
 
@@ -46,7 +46,7 @@ class ResourcesDiscover(Event):
     reason: Literal["startup", "reload"]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class McpServersChange(Event):
     """An extension has registered or removed an MCP server. A handler marks the extension that connects them."""
 
@@ -55,7 +55,7 @@ class McpServersChange(Event):
     """All that are registered now."""
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionDirectory(Event):
     """Of an older generation; never fired."""
 
@@ -63,7 +63,7 @@ class SessionDirectory(Event):
     cwd: str
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionStart(Event):
     """A session started. Restore state that is stored in the session here."""
 
@@ -72,7 +72,7 @@ class SessionStart(Event):
     previous_session_file: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionInfoChanged(Event):
     """The session was renamed, or its name cleared. Its handlers are not awaited."""
 
@@ -80,7 +80,7 @@ class SessionInfoChanged(Event):
     name: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionBeforeSwitch(Event):
     """The session is about to be replaced. Takes `Cancel`."""
 
@@ -89,7 +89,7 @@ class SessionBeforeSwitch(Event):
     target_session_file: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionBeforeFork(Event):
     """The session is about to be forked or cloned. Takes `Cancel`, `ForkOptions`."""
 
@@ -98,7 +98,7 @@ class SessionBeforeFork(Event):
     position: Literal["before", "at"]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionBeforeCompact(Event):
     """A compaction is about to start; handlers run in its cancel scope. Takes `Cancel`, `Compaction`."""
 
@@ -110,7 +110,7 @@ class SessionBeforeCompact(Event):
     will_retry: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionCompact(Event):
     """A compaction was stored in the session."""
 
@@ -121,7 +121,7 @@ class SessionCompact(Event):
     will_retry: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionCompactFailed(Event):
     """A compaction failed or was aborted."""
 
@@ -133,7 +133,7 @@ class SessionCompactFailed(Event):
     from_extension: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionBeforeTree(Event):
     """The session is about to move to another entry. Takes `Cancel`, `TreeSummary`, `TreeOptions`."""
 
@@ -141,7 +141,7 @@ class SessionBeforeTree(Event):
     preparation: TreePreparation
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionTree(Event):
     """The session moved to another entry. Restore state that is stored in its branch here."""
 
@@ -152,7 +152,7 @@ class SessionTree(Event):
     from_extension: bool | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionShutdown(Event):
     """The session instance is about to end. Its handlers have a few seconds."""
 
@@ -161,7 +161,7 @@ class SessionShutdown(Event):
     target_session_file: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionSwitch(Event):
     """Of an older generation; fired right after `session_start` of a new or resumed session."""
 
@@ -170,7 +170,7 @@ class SessionSwitch(Event):
     previous_session_file: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class SessionFork(Event):
     """Of an older generation; fired right after `session_start` of a forked session."""
 

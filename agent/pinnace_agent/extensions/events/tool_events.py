@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NotRequired, Self, TypeAlias,
 from typing_extensions import TypedDict
 
 from pinnace_agent.extensions.events.base import Event, read_record
+from pinnace_agent.extensions.events.uncompiled import mutable
 from pinnace_spec.records.messages import ImageContent, TextContent, Usage
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ _ModelT = TypeVar("_ModelT", bound="BaseModel")
 _ModelClass: TypeAlias = "type[_ModelT]"
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ToolExecutionStart(Event):
     """A call is about to be validated and executed."""
 
@@ -96,7 +97,7 @@ class ToolExecutionStart(Event):
     parent_tool_call_id: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # one is made for each piece of output
 class ToolExecutionUpdate(Event):
     """The partial result of a call."""
 
@@ -108,7 +109,7 @@ class ToolExecutionUpdate(Event):
     parent_tool_call_id: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ToolExecutionEnd(Event):
     """A call ended, possibly without being executed."""
 
@@ -123,7 +124,7 @@ class ToolExecutionEnd(Event):
     parent_tool_call_id: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ToolCall(Event):
     """A tool is about to run. Takes `Block`. A handler that raises denies the call."""
 
@@ -157,7 +158,7 @@ class ToolCall(Event):
 
 
 # In the seven classes below, `input` is the same dict with a narrower type: checkers don't accept a TypedDict as dict.
-@dataclass(slots=True, kw_only=True)
+@mutable
 class BashCall(ToolCall):
     """A call of `bash`."""
 
@@ -165,7 +166,7 @@ class BashCall(ToolCall):
     input: BashInput  # type: ignore[assignment]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ReadCall(ToolCall):
     """A call of `read`."""
 
@@ -173,7 +174,7 @@ class ReadCall(ToolCall):
     input: ReadInput  # type: ignore[assignment]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class EditCall(ToolCall):
     """A call of `edit`."""
 
@@ -181,7 +182,7 @@ class EditCall(ToolCall):
     input: EditInput  # type: ignore[assignment]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class WriteCall(ToolCall):
     """A call of `write`."""
 
@@ -189,7 +190,7 @@ class WriteCall(ToolCall):
     input: WriteInput  # type: ignore[assignment]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class GrepCall(ToolCall):
     """A call of `grep`."""
 
@@ -197,7 +198,7 @@ class GrepCall(ToolCall):
     input: GrepInput  # type: ignore[assignment]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class FindCall(ToolCall):
     """A call of `find`."""
 
@@ -205,7 +206,7 @@ class FindCall(ToolCall):
     input: FindInput  # type: ignore[assignment]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class LsCall(ToolCall):
     """A call of `ls`."""
 
@@ -213,7 +214,7 @@ class LsCall(ToolCall):
     input: LsInput  # type: ignore[assignment]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ToolResult(Event):
     """A tool ran; not fired for denied or aborted calls. Takes `ResultPatch`."""
 
@@ -241,7 +242,7 @@ class ToolResult(Event):
         return _of_tool(cls, RESULTS, record)
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class BashResult(ToolResult):
     """A result of `bash`."""
 
@@ -249,7 +250,7 @@ class BashResult(ToolResult):
     input: BashInput  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class ReadResult(ToolResult):
     """A result of `read`."""
 
@@ -257,7 +258,7 @@ class ReadResult(ToolResult):
     input: ReadInput  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class EditResult(ToolResult):
     """A result of `edit`."""
 
@@ -265,7 +266,7 @@ class EditResult(ToolResult):
     input: EditInput  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class WriteResult(ToolResult):
     """A result of `write`."""
 
@@ -273,7 +274,7 @@ class WriteResult(ToolResult):
     input: WriteInput  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class GrepResult(ToolResult):
     """A result of `grep`."""
 
@@ -281,7 +282,7 @@ class GrepResult(ToolResult):
     input: GrepInput  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class FindResult(ToolResult):
     """A result of `find`."""
 
@@ -289,7 +290,7 @@ class FindResult(ToolResult):
     input: FindInput  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class LsResult(ToolResult):
     """A result of `ls`."""
 
@@ -297,7 +298,7 @@ class LsResult(ToolResult):
     input: LsInput  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(slots=True, kw_only=True)
+@mutable
 class UserBash(Event):
     """The user runs a command. Takes `UserBash`. A handler that raises denies the command."""
 

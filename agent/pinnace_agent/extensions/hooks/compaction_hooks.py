@@ -4,11 +4,9 @@ A compaction of an extension becomes a result like the agent's own.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from pinnace_agent.compaction.compaction import CompactionResult, Plan
 from pinnace_agent.compaction.file_operations import file_operations
-from pinnace_agent.compaction.summarize import CompactionFailed
 from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.core.frozen import frozen
 from pinnace_agent.extensions.events import events as ev
@@ -19,17 +17,20 @@ from pinnace_agent.session.context_meter import sum_of_estimates
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.rules import errors
 
+if TYPE_CHECKING:
+    from pinnace_agent.compaction.compaction import CompactionResult, Plan
+
 Reason = Literal["manual", "threshold", "overflow"]
 
 
 async def decided(
     runner: Runner,
-    plan: Plan,
+    plan: "Plan",
     path: Sequence[Entry],
     settings: CompactionSettings,
     instructions: str | None,
     reason: Reason,
-) -> CompactionResult | Literal["cancelled"] | None:
+) -> "CompactionResult | Literal['cancelled'] | None":
     """Let handlers cancel a compaction, or perform it.
 
     Returns:
@@ -54,7 +55,7 @@ async def decided(
     return _result(decision, path) if isinstance(decision, rs.Compaction) else None
 
 
-def _preparation(plan: Plan, settings: CompactionSettings) -> Mapping[str, object]:
+def _preparation(plan: "Plan", settings: CompactionSettings) -> Mapping[str, object]:
     cut, budgets = plan.cut, plan.budgets
     files = file_operations(cut.summarised, cut.compaction)
     preparation: dict[str, object] = {
@@ -75,7 +76,9 @@ def _preparation(plan: Plan, settings: CompactionSettings) -> Mapping[str, objec
     return preparation
 
 
-def _result(made: rs.Compaction, path: Sequence[Entry]) -> CompactionResult:
+def _result(made: rs.Compaction, path: Sequence[Entry]) -> "CompactionResult":
+    from pinnace_agent.compaction.summarize import CompactionFailed
+
     if not made.summary or all(entry.get("id") != made.first_kept_entry_id for entry in path):
         raise CompactionFailed(errors.EXTENSION_COMPACTION_INVALID)
     fields = {

@@ -1,9 +1,8 @@
 """Hooks of moves in the session's tree: handlers may refuse one, write its summary or change its options."""
 
 from collections.abc import Callable
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision, id_at, summary_fields
 from pinnace_agent.core.frozen import frozen
 from pinnace_agent.extensions.events import events as ev
 from pinnace_agent.extensions.events import results as rs
@@ -12,9 +11,14 @@ from pinnace_agent.extensions.runtime.runner import Runner
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 
+if TYPE_CHECKING:
+    from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
 
-async def decided(runner: Runner, tree: EntryTree, move: LeafMove) -> MoveDecision | Literal["cancelled"]:
+
+async def decided(runner: Runner, tree: EntryTree, move: "LeafMove") -> "MoveDecision | Literal['cancelled']":
     """Let handlers decide about a move."""
+    from pinnace_agent.compaction.tree_moves import MoveDecision, summary_fields
+
     preparation = _preparation(tree, move)
     decision = await runner.chains.decide("session_before_tree", lambda: ev.SessionBeforeTree(preparation=preparation))
     if isinstance(decision, rs.Cancel):
@@ -28,7 +32,9 @@ async def decided(runner: Runner, tree: EntryTree, move: LeafMove) -> MoveDecisi
     return MoveDecision(decision.custom_instructions, decision.label, {**fields, "fromHook": True})
 
 
-def _preparation(tree: EntryTree, move: LeafMove) -> TreePreparation:
+def _preparation(tree: EntryTree, move: "LeafMove") -> TreePreparation:
+    from pinnace_agent.compaction.tree_moves import id_at
+
     request = move.request
     preparation: TreePreparation = {
         "targetId": request.target_id,

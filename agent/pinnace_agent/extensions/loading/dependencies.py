@@ -7,7 +7,6 @@ Declared in the file as in PEP 723 (`# /// script`), or in the `pyproject.toml` 
 import platform
 import re
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -67,6 +66,8 @@ def read_toml(path: Path) -> Mapping[str, object]:
         DependencyError: The file is invalid.
         OSError: The file can't be read.
     """
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -84,6 +85,8 @@ def inline_declaration(source: str) -> DependencyDeclaration:
         raise DependencyError("has more than one block of script metadata")
     if not blocks:
         return DependencyDeclaration()
+    import tomllib
+
     try:
         content = tomllib.loads(blocks[0])
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -1,9 +1,9 @@
 """Finds the extensions to load, in load order.
 
 The order: the command line; the project's settings and folder, if the project is trusted; the user's settings and
-folder; packages; built-in extensions. A file that is found twice is loaded once, at its first place. Extensions of
-installed packages (entry points of the group `pinnace.extensions`) are loaded only if settings or the command line name
-the package. Reads folders, settings and metadata; imports and runs nothing.
+folder; packages, those of Python first; built-in extensions. A file that is found twice is loaded once, at its first
+place. Extensions of installed packages (entry points of the group `pinnace.extensions`) are loaded only if settings or
+the command line name the package. Reads folders, settings and metadata; imports and runs nothing.
 """
 
 import os
@@ -18,10 +18,11 @@ from pinnace_agent.extensions.loading.folders import ENTRY_NAMES, SCRIPTS, Exten
 from pinnace_agent.extensions.loading.source_files import is_open_to_all
 from pinnace_agent.extensions.registration.registrations import SourceInfo, SourceScope
 from pinnace_agent.files.paths import agent_dir, expand_home, project_dir
+from pinnace_agent.packages.sources import PYTHON_PREFIX, is_remote
 
 GROUP: Final = "pinnace.extensions"
-PACKAGE_PREFIX: Final = "python:"
-"""The prefix of Python packages in settings and on the command line; packages of other kinds belong to pi."""
+PACKAGE_PREFIX: Final = PYTHON_PREFIX
+"""The prefix of Python packages in settings and on the command line."""
 
 
 def package_names(packages: Sequence[str | Mapping[str, object]]) -> tuple[list[str], list[str]]:
@@ -48,7 +49,6 @@ def package_candidates(name: str) -> list[tuple[str, str]] | None:
 
 FOLDER_NAME: Final = "extensions"
 BUILTIN_PREFIX: Final = "builtin:"
-_SOURCES: Final = ("npm:", "git:", "https://", "http://", "ssh://", "git@")
 
 
 class Candidate(NamedTuple):
@@ -121,7 +121,7 @@ def resolve_named(words: Sequence[str], cwd: str, env: Mapping[str, str]) -> tup
     """
 
     def resolved(word: str) -> str:
-        if word.startswith((BUILTIN_PREFIX, PACKAGE_PREFIX, *_SOURCES)):
+        if word.startswith((BUILTIN_PREFIX, PACKAGE_PREFIX)) or is_remote(word):
             return word
         return os.path.normpath(os.path.join(cwd, expand_home(word, env)))
 
@@ -162,8 +162,8 @@ class _Search:
         if word.startswith(PACKAGE_PREFIX):
             self._take_package(word, "temporary")
             return
-        if word.startswith(_SOURCES):
-            self._folders.fail(word, "packages of other kinds can't be loaded; give a file or folder")
+        if is_remote(word):
+            self._take_named(word)
             return
         if not os.path.isabs(word):
             self._folders.fail(word, "is not an absolute path, so its file would depend on the session's folder")
@@ -193,17 +193,38 @@ class _Search:
                     self._add(Candidate(entry, _info(entry, "auto", scope, config_dir), folder))
 
     def _packages(self) -> None:
-        for settings in self._wanted.settings:
-            if settings.is_project and not self._wanted.is_trusted:
-                continue
-            names, others = package_names(settings.packages)
-            if others:
-                self._found.notices.append(
-                    f"{settings.folder / 'settings.json'}: {len(others)} of its packages are not Python packages "
-                    f"and are left out; write Python packages as {PACKAGE_PREFIX}NAME"
-                )
+        wanted = self._wanted
+        settings = [each for each in wanted.settings if wanted.is_trusted or not each.is_project]
+        has_others = False
+        for each in settings:
+            names, others = package_names(each.packages)
+            has_others = has_others or bool(others)
             for name in names:
-                self._take_package(name, "project" if settings.is_project else "user")
+                self._take_package(name, "project" if each.is_project else "user")
+        if has_others:
+            from pinnace_agent.packages.resolution import (
+                resolve_settings,
+            )  # with the first package of npm, git, a folder
+
+            # What is wrong with packages is among the notices of the folder's resources.
+            for file in resolve_settings(settings, wanted.env).files["extensions"]:
+                info = SourceInfo(path=file.path, source=file.source, scope=file.scope, origin="package")
+                info["baseDir"] = file.base_dir
+                self._add(_packaged(file.path, info))
+
+    def _take_named(self, word: str) -> None:
+        """Add the extensions of a package of npm or git, which must be installed by now."""
+        from pinnace_agent.packages.resolution import resolve_named as resolve_packages
+
+        resolved = resolve_packages([word], self._wanted.env, Path(self._wanted.cwd))
+        for file in resolved.files["extensions"]:
+            self._add(
+                _packaged(file.path, SourceInfo(path=file.path, source="cli", scope="temporary", origin="top-level"))
+            )
+        for problem in resolved.notices:
+            self._folders.fail(word, problem.removeprefix("-e: packages: "))
+        if resolved.missing:
+            self._folders.fail(word, "the package is not installed (offline, or for a listing, nothing is)")
 
     def _take_package(self, name: str, scope: SourceScope) -> None:
         bare = name.removeprefix(PACKAGE_PREFIX)
@@ -262,6 +283,12 @@ class _Search:
         if candidate.identity not in self._seen:
             self._seen.add(candidate.identity)
             self._found.candidates.append(candidate)
+
+
+def _packaged(path: str, info: SourceInfo) -> Candidate:
+    """Return the extension in a file of a package: its relative imports lead into the folder of the file."""
+    is_single = path.endswith(".py") and os.path.basename(path) not in ENTRY_NAMES
+    return Candidate(path, info, None if is_single else os.path.dirname(path))
 
 
 def _paths(settings: ResourceSettings) -> Sequence[str]:

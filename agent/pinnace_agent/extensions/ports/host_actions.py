@@ -41,6 +41,8 @@ class HostPort(NamedTuple):
     """Takes records for the client and never waits; None: no client can answer dialogs."""
     room: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
     """Waits until the client has read enough of the tools' progress."""
+    draw: Callable[[Mapping[str, object], str], None] | None = None
+    """Takes a record that may take the place of an unwritten one with the same key; None: nothing can be drawn."""
 
 
 class HostActions(Protocol):

@@ -14,7 +14,7 @@ import trio
 from pinnace_agent.extensions.api.base import Background
 from pinnace_agent.extensions.api.contexts import Binding, Context
 from pinnace_agent.extensions.api.session_reader import SessionReader
-from pinnace_agent.extensions.api.user_interface import RpcUserInterface, UserInterface
+from pinnace_agent.extensions.api.user_interface import DrawingPort, RpcUserInterface, UserInterface
 from pinnace_agent.extensions.events import events as ev
 from pinnace_agent.extensions.events.session_events import ShutdownReason, StartReason
 from pinnace_agent.extensions.handlers.calling import Caller
@@ -41,6 +41,7 @@ from pinnace_agent.extensions.services.watchdog import Owner, Watchdog
 if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.extensions.providers.login import ExtensionLogin
     from pinnace_agent.extensions.providers.stream import ExtensionProvider
+    from pinnace_agent.extensions.services.surfaces import SurfaceTable
 
 _log = logging.getLogger("pinnace.extensions")
 
@@ -83,9 +84,15 @@ class Runner:
         self.extensions = tuple(extensions)
         self.generation = generation
         self.watchdog = Watchdog()
-        view, self.actions, report, send, room = port
+        view, self.actions, report, send, room, self._draw = port
         self.dialogs = DialogTable(send or _drop, self._on_dialog_span)
-        ui = UserInterface(generation) if send is None else RpcUserInterface(generation, self.dialogs, send)
+        self._send = send or _drop
+        self._surfaces: SurfaceTable | None = None  # loaded with the first extension that draws
+        ui = (
+            UserInterface(generation)
+            if send is None
+            else RpcUserInterface(generation, self.dialogs, send, DrawingPort(self._surface_table, self._start_drawing))
+        )
         session = SessionReader(generation, lambda: view.session)
         self._binding = Binding(generation, view, self.actions, ui, session, self._start_task)
         self._contexts = {extension: Context(self._binding, extension.path) for extension in self.extensions}
@@ -239,7 +246,37 @@ class Runner:
     def abort(self) -> None:
         """Apply an abort: dialogs return their defaults, and commands are marked, or cancelled at a second abort."""
         self.dialogs.close_all()
+        if self._surfaces is not None:
+            self._surfaces.end_waiting()
         self.commands.abort()
+
+    # Surfaces.
+
+    def _surface_table(self) -> "SurfaceTable | None":
+        """Return the surfaces of this instance; None: nothing can be drawn."""
+        if self._surfaces is None and self._draw is not None and not self.generation.is_stale:
+            from pinnace_agent.extensions.services.surfaces import SurfaceTable
+
+            self._surfaces = SurfaceTable(self._send, self._draw, is_offered=self._view.mode == "tui")
+        return self._surfaces
+
+    def _start_drawing(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Start a component; one of code that belongs to no extension is the first one's."""
+        self._start_task(path if path in self._paths else next(iter(self._paths)), event, work)
+
+    def offer_surfaces(self, *, is_offered: bool) -> None:
+        """Let extensions draw in the client's terminal from now on, or not."""
+        if self._surfaces is not None:
+            self._surfaces.offer(is_offered=is_offered)
+
+    def take_surface_input(
+        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
+    ) -> None:
+        """Take what the user does with a surface."""
+        if self._surfaces is not None:
+            from pinnace_agent.extensions.services.surfaces import Size
+
+            self._surfaces.take(name, None if size is None else Size(*size), data, key, is_closed=is_closed)
 
     async def shutdown(
         self, reason: ShutdownReason, target_file: str | None = None, limit_s: float = SHUTDOWN_LIMIT_S
@@ -280,6 +317,8 @@ class Runner:
 
     def _end(self, reason: str) -> None:
         self.dialogs.close_all(for_good=_STALE.get(reason, reason))
+        if self._surfaces is not None:
+            self._surfaces.close_all()
         self.generation.end(_STALE.get(reason, reason))
         self._scope.cancel()
         if self._bus is not None:

@@ -1,9 +1,10 @@
 """Dialogs: questions of extensions to the client's user that wait for an answer.
 
 Every question ends exactly once: by its answer, by its timeout, by cancellation of the asking task, or by `close_all`.
-A timeout and `close_all` return the default, which is the negative answer. Answers to an unknown or closed question are
-dropped; an answer of the wrong kind counts as cancelled by the user. Has no access to framing, commands or extensions.
-Rule R-UI-01.
+A timeout and `close_all` return the default, which is the negative answer. A question that ends without an answer is
+taken back with one `extension_ui_resolved`, before anything that its end causes. Answers to an unknown or closed
+question are dropped; an answer of the wrong kind counts as cancelled by the user. Has no access to framing, commands or
+extensions. Rules R-UI-01, R-UI-02, R-UI-08.
 """
 
 import math
@@ -130,7 +131,8 @@ class DialogTable:
         if for_good is not None and self._closed is None:
             self._closed = for_good
         slots, self._slots = self._slots, {}
-        for slot in slots.values():
+        for request_id, slot in slots.items():
+            self._take_back(request_id, "cancelled")
             slot.done.set()
         return len(slots)
 
@@ -154,16 +156,22 @@ class DialogTable:
         record: dict[str, object] = {"type": "extension_ui_request", "id": request_id, "method": method, **texts}
         if limit_s != math.inf:
             record["timeout"] = max(1, round(limit_s * 1000))
-        self._slots[request_id] = slot
+        self._slots[request_id] = slot  # it may be declined while it is sent
         self._open_span(method, title)
+        reason: Literal["timeout", "cancelled"] = "cancelled"
         try:
             self._send(record)
-            with trio.move_on_after(limit_s):
+            with trio.move_on_after(limit_s) as limit:
                 await slot.done.wait()
+            reason = "timeout" if limit.cancelled_caught else reason
         finally:
-            self._slots.pop(request_id, None)
+            if self._slots.pop(request_id, None) is not None:
+                self._take_back(request_id, reason)
             self._close_span()
         return slot.value
+
+    def _take_back(self, request_id: str, reason: Literal["timeout", "cancelled"]) -> None:
+        self._send({"type": "extension_ui_resolved", "id": request_id, "reason": reason})
 
     def _open_span(self, method: DialogMethod, title: str) -> None:
         self._asking += 1

@@ -139,9 +139,12 @@ function facade(url) {
     `export * from ${JSON.stringify(ours)};`,
     "export default ours.default ?? ours;",
   ];
+  // Those of pi's own package go before ours, where it is used.
+  const first = name === "tui" ? "real?.NAME ?? " : "";
+  if (first) lines.splice(1, 0, `import { real } from ${JSON.stringify(new URL("modules/pi-tui.mjs", import.meta.url).href)};`);
   // A local export takes precedence over one of `export *`.
   for (const each of names) {
-    lines.push(`const _${each} = ours[${JSON.stringify(each)}] ?? missing(${JSON.stringify(specifier)}, ${JSON.stringify(each)});`);
+    lines.push(`const _${each} = ${first.replace("NAME", each)}ours[${JSON.stringify(each)}] ?? missing(${JSON.stringify(specifier)}, ${JSON.stringify(each)});`);
     lines.push(`export { _${each} as ${each} };`);
   }
   return lines.join("\n");

@@ -8,6 +8,7 @@ import process from "node:process";
 import { loadExtension } from "./loading.mjs";
 import { emitted } from "./bus.mjs";
 import { CALLABLE, extensionOf } from "./registry.mjs";
+import { surfaceChanged } from "./surfaces.mjs";
 import { CALL, answered, errorOf, listen, send } from "./wire.mjs";
 
 const running = new Map();
@@ -43,6 +44,9 @@ listen((message) => {
       break;
     case "emit":
       emitted(message.channel, message.data);
+      break;
+    case "surface":
+      surfaceChanged(message);
       break;
     case "ping":
       send({ type: "pong", n: message.n });

@@ -1,7 +1,10 @@
 /** `ctx.ui`: dialogs and displays of the client. What needs pi's own terminal answers as pi does in its RPC mode. */
 
+import fs from "node:fs";
+import path from "node:path";
 import { theme } from "./theme.mjs";
-import { ask, post } from "./wire.mjs";
+import { custom, stay } from "./surfaces.mjs";
+import { ask, now, post } from "./wire.mjs";
 
 const seconds = (options) => (typeof options?.timeout === "number" ? options.timeout / 1000 : null);
 const nothing = () => {};
@@ -17,6 +20,45 @@ async function dialog(who, name, values, options, cancelled) {
   }
 }
 
+/** The branch of git that is checked out in a folder or above it, or the beginning of a commit; null: there is none. */
+function branchOf(folder) {
+  for (let place = folder; ; place = path.dirname(place)) {
+    try {
+      let head = path.join(place, ".git");
+      if (fs.statSync(head).isFile()) head = path.resolve(place, fs.readFileSync(head, "utf8").replace(/^gitdir:/, "").trim());
+      const content = fs.readFileSync(path.join(head, "HEAD"), "utf8").trim();
+      return content.startsWith("ref:") ? content.replace("ref: refs/heads/", "") : content.slice(0, 8);
+    } catch {
+      if (place === path.dirname(place)) return null;
+    }
+  }
+}
+
+const BRANCH_MS = 1000;
+
+/** What a footer may show that no other member tells. */
+function footerOf(who, surface) {
+  const listeners = new Set();
+  const read = () => branchOf(now(who, "ctx.cwd"));
+  let branch = read();
+  const watch = setInterval(() => {
+    const former = branch;
+    branch = read();
+    if (branch !== former) for (const each of listeners) each();
+  }, BRANCH_MS);
+  watch.unref();
+  surface.onForget = () => clearInterval(watch);
+  return {
+    getGitBranch: () => branch,
+    getExtensionStatuses: () => new Map(Object.entries(now(who, "ui.statuses"))),
+    getAvailableProviderCount: () => new Set((now(who, "models.available") ?? []).map((each) => each.provider)).size,
+    onBranchChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
 export function userInterfaceOf(who) {
   return {
     select: (title, choices, options) => dialog(who, "ui.select", [title, choices], options, undefined),
@@ -26,21 +68,23 @@ export function userInterfaceOf(who) {
     notify: (message, kind) => post(who, "ui.notify", String(message), kind ?? null),
     setStatus: (key, text) => post(who, "ui.setStatus", key, text ?? null),
     setWidget(key, content, options) {
-      if (typeof content === "function") return; // a component needs a terminal
-      post(who, "ui.setWidget", key, content ?? null, options?.placement ?? null);
+      const placement = options?.placement ?? "aboveEditor";
+      for (const each of ["aboveEditor", "belowEditor"]) stay(who, each, key, undefined);
+      if (typeof content === "function") stay(who, placement, key, content);
+      else post(who, "ui.setWidget", key, content ?? null, options?.placement ?? null);
     },
     setTitle: (title) => post(who, "ui.setTitle", title),
     setEditorText: (text) => post(who, "ui.setEditorText", text),
     pasteToEditor: (text) => post(who, "ui.setEditorText", text),
     getEditorText: () => "",
-    custom: async () => undefined,
+    custom: (factory, options) => custom(who, factory, options),
     onTerminalInput: () => nothing,
     setWorkingMessage: nothing,
     setWorkingVisible: nothing,
     setWorkingIndicator: nothing,
     setHiddenThinkingLabel: nothing,
-    setFooter: nothing,
-    setHeader: nothing,
+    setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
+    setHeader: (factory) => stay(who, "header", undefined, factory),
     addAutocompleteProvider: nothing,
     setEditorComponent: nothing,
     getEditorComponent: () => undefined,

@@ -60,13 +60,13 @@ class Dialogue:
         """The script has closed stdin, or sent a signal."""
         return self.body is not None and self.body.asked_to_end_s is not None
 
-    def is_alive(self, limit_s: float) -> bool:
-        """Say whether the agent still answers."""
+    def why_deaf(self, limit_s: float) -> DriverTimeout | AgentGone | None:
+        """Return why the agent does not answer, or None if it does."""
         try:
             self._own({"type": "get_state"}, limit_s)
-        except (DriverTimeout, AgentGone):
-            return False
-        return True
+        except (DriverTimeout, AgentGone) as error:
+            return error
+        return None
 
     def _body(self) -> Body:
         assert self.body is not None, "not begun"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from pinnace_fuzz.harness.agent_process import AgentGone
 from pinnace_fuzz.harness.driver import Agent
 from pinnace_fuzz.judge.adapter import Prepared, Quit
 from pinnace_fuzz.judge.playing.recording import Recording
@@ -14,7 +15,7 @@ from pinnace_spec.observers.verdicts import End, Ending
 
 # What an agent has killed needs a moment to be gone.
 LEFT_BEHIND_S = 1.0
-# From the end of stdout to the exit, which a busy machine is late with.
+# From the end of stdin or stdout to the exit, which a busy machine is late with.
 EXIT_SEEN_S = 5.0
 # A judged agent may write anything. A line of a conversation with all of its pictures is shorter, and so is everything
 # that the cases of one process bring about; both, read, fit into the memory of a small machine.
@@ -85,6 +86,18 @@ class Body(Agent):
     def was_killed(self) -> bool:
         """It did not end by itself: the script or the tester has killed it."""
         return self._how == "killed"
+
+    def has_ended(self, error: Exception) -> bool:
+        """Return whether an agent that a step failed on has ended, or is about to.
+
+        One that does not read its stdin any more is mostly ending: its exit is waited for, a moment.
+
+        Args:
+            error: Why the step failed.
+        """
+        if isinstance(error, AgentGone):
+            self.process.await_exit(EXIT_SEEN_S)
+        return self.journal.has_ended or not self.alive
 
     def ending(self) -> str:
         """Say how the process ended, for people; waits a moment for the exit, and for what was said until then."""

@@ -162,20 +162,17 @@ def _explain(stage: Stage, kit: AgentUnderTest, error: Exception, at: int) -> St
         return Stopped("step", text, at)
     if body.journal.excess:
         return Stopped("excess", body.journal.excess, at)
-    if _has_ended(body):
+    if body.has_ended(error):
         return Stopped("crash", f"{body.ending()}; {text}", at)
     if isinstance(error, StepFailed) or stage.has_ended_input:
         return Stopped("step", text, at)
-    if stage.is_alive(PROBE_S * kit.patience):
+    deaf = stage.why_deaf(PROBE_S * kit.patience)
+    if deaf is None:
         return Stopped("step", text, at)
     # One that was ending when it was asked is no deaf one.
-    if _has_ended(body):
+    if body.has_ended(deaf):
         return Stopped("crash", f"{body.ending()}; {text}", at)
     return Stopped("hang", text, at)
-
-
-def _has_ended(body: Body) -> bool:
-    return body.journal.has_ended or not body.alive
 
 
 def play(kit: AgentUnderTest, scenario: Scenario, root: Path) -> Played:

@@ -175,9 +175,10 @@ class _Life:
                 self._body.send({"id": own, "type": name})
                 self._body.wait_response(own, RESET_S * self._kit.patience)
         except (DriverTimeout, AgentGone) as error:
-            alive = self._body.alive and not self._body.journal.has_ended
             text = str(error).partition("\n")[0]
-            return Stopped("step" if alive else "crash", text if alive else f"{self._body.ending()}; {text}", -1)
+            if self._body.has_ended(error):
+                return Stopped("crash", f"{self._body.ending()}; {text}", -1)
+            return Stopped("step", text, -1)
         return None
 
     def _end(self) -> None:

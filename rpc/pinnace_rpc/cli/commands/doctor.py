@@ -31,6 +31,7 @@ from pinnace_agent.mcp.oauth.credentials import FILE_NAME as MCP_LOGINS
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.folders import choose_folder
 from pinnace_agent.telemetry.variables import wanted as wanted_telemetry
+from pinnace_rpc.options.extension_hints import in_load_order
 from pinnace_rpc.options.extension_preview import Preview, add_providers, preview
 from pinnace_rpc.options.parser import Option, Subcommand, parse
 from pinnace_rpc.options.shown.tables import JSON
@@ -121,6 +122,7 @@ def run_checks(*, loads_extensions: bool = True) -> Iterator[Check]:
     if loads_extensions:
         seen = preview((), is_discovering=True, reports=False)
     yield from _extensions(seen, is_loaded=loads_extensions)
+    yield from _packages(configuration)
     yield from _keys()
     yield from _model(configuration, seen)
     yield from _extras(has_servers=bool(servers.enabled))
@@ -218,6 +220,17 @@ def _extensions(seen: Preview, *, is_loaded: bool) -> Iterator[Check]:
         yield Check("extensions", failure.path, "problem", failure.error, remedy)
     for notice in seen.notices:
         yield Check("extensions", notice.partition(": ")[0], "note", notice.partition(": ")[2] or notice)
+
+
+def _packages(configuration: Configuration) -> Iterator[Check]:
+    """Check what settings name of npm, git and folders."""
+    resources = in_load_order(configuration.settings.resources)
+    if not any(each.packages for each in resources):
+        return
+    from pinnace_agent.packages.resolution import resolve_settings
+
+    for notice in resolve_settings(resources, os.environ).notices:
+        yield Check("extensions", "packages", "problem", notice, "install it, or correct packages in settings.json")
 
 
 def _keys() -> Iterator[Check]:

@@ -14,12 +14,16 @@ from typing_extensions import TypedDict
 from pinnace_rpc.client.records.ui_requests import UiRequest
 from pinnace_spec.records.messages import (
     AssistantMessage,
+    ChangeOrigin,
     FailureCode,
     FileMethod,
     ImageContent,
     McpSource,
     McpState,
     Message,
+    SessionChange,
+    SurfaceAnchor,
+    SurfacePlace,
     TextContent,
     ThinkingLevel,
     ToolCall,
@@ -209,6 +213,22 @@ class SessionInfoChanged(TypedDict):
     name: NotRequired[str]
 
 
+class SessionChanged(TypedDict):
+    """Reads show another conversation from now on: another session, or another branch of it.
+
+    A client that shows the conversation loads it again (`get_entries` or `get_messages`). The record follows all runs
+    and messages of the former conversation and precedes those of the new one.
+    """
+
+    type: Literal["session_changed"]
+    reason: SessionChange
+    by: NotRequired[ChangeOrigin]
+    """What asked for it; absent where another process has appended."""
+    sessionId: str
+    sessionFile: NotRequired[str]
+    leafId: str | None
+
+
 class SessionEntry(TypedDict):
     """A line of a session file. Open: entries of other programs and generations are passed on as they are."""
 
@@ -276,6 +296,54 @@ class ClientRequest(TypedDict):
     """Absolute."""
     content: NotRequired[str]
     timeout: int
+
+
+class SurfaceLayout(TypedDict):
+    """Where a surface over the screen is."""
+
+    anchor: NotRequired[SurfaceAnchor]
+    width: NotRequired[str]
+    minWidth: NotRequired[str]
+    maxHeight: NotRequired[str]
+    row: NotRequired[str]
+    column: NotRequired[str]
+    offsetX: NotRequired[int]
+    offsetY: NotRequired[int]
+    margin: NotRequired[int]
+
+
+class UiSurfaceOpen(TypedDict):
+    """An extension opens a surface, on which it draws lines.
+
+    The client answers with `ui_surface_input` and the size; nothing is drawn before.
+    """
+
+    type: Literal["ui_surface_open"]
+    surface: str
+    """Names it in later records; no other surface of the process has the name."""
+    place: SurfacePlace
+    """`editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above
+    the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget."""
+    key: NotRequired[str]
+    """Of a widget: one with the same key replaces it."""
+    layout: NotRequired[SurfaceLayout]
+    """Where it is; only of an `overlay`."""
+
+
+class UiSurfaceDraw(TypedDict):
+    """A surface shows other lines."""
+
+    type: Literal["ui_surface_draw"]
+    surface: str
+    lines: list[str]
+    """All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others."""
+
+
+class UiSurfaceClose(TypedDict):
+    """A surface is gone."""
+
+    type: Literal["ui_surface_close"]
+    surface: str
 
 
 class McpServer(TypedDict):
@@ -383,6 +451,9 @@ Event: TypeAlias = (
     | QueueUpdate
     | ExtensionError
     | ClientRequest
+    | UiSurfaceOpen
+    | UiSurfaceDraw
+    | UiSurfaceClose
     | McpStatus
     | WarningEvent
     | AgentEnd
@@ -399,6 +470,7 @@ Event: TypeAlias = (
     | BashExecutionUpdate
     | ThinkingLevelChanged
     | SessionInfoChanged
+    | SessionChanged
     | EntryAppended
     | UiRequest
 )

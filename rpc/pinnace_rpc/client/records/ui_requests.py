@@ -115,4 +115,16 @@ class SetEditorText(TypedDict):
     text: str
 
 
+class UiResolved(TypedDict):
+    """A dialog is over: the client takes it back, and its answer would be ignored.
+
+    The agent writes it for a dialog that ends without an answer, a durable host also for one that a client has
+    answered.
+    """
+
+    type: Literal["extension_ui_resolved"]
+    id: str
+    reason: Literal["answered", "timeout", "cancelled"]
+
+
 UiRequest: TypeAlias = Select | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SetEditorText

@@ -18,7 +18,13 @@ from pinnace_rpc.options.table import GROUPS, SUBCOMMANDS, attach_command
 PAGE: Final = Path("docs") / "man" / "pinnace.1"
 _TITLE: Final = re.compile(r"^(\w[^\n]*):\n", re.MULTILINE)
 # Subcommands whose module has another name.
-_MODULES: Final = {"untrust": "trust"}
+_MODULES: Final = {
+    "untrust": "trust",
+    "install": "packages",
+    "list": "packages",
+    "remove": "packages",
+    "update": "packages",
+}
 
 
 def manual_page() -> str:

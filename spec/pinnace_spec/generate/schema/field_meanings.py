@@ -226,6 +226,17 @@ MEANINGS: Final[Mapping[str, str]] = {
     "Warning.remedy": "What the user can do.",
     "Warning.source": "The file, server, extension or tool that the warning is about.",
     "Warning.text": "The warning.",
+    "SessionChanged.by": "What has asked for it; absent for `takeover`.",
+    "SessionChanged.reason": (
+        "What has happened. `new`, `resume`: another session is current, an empty one or one that existed; `fork`: a "
+        "copy, by `fork`, `branch` or `clone`; `navigate`: the session has moved to another of its entries; "
+        "`takeover`: it continues what another process has appended to its file."
+    ),
+    "ExtensionUiResolved.id": "The id of the dialog's `extension_ui_request`.",
+    "ExtensionUiResolved.reason": (
+        "Why it is over. `answered`: another client of a durable agent has answered it; `timeout`: its time is over; "
+        "`cancelled`: what has asked is cancelled or has ended."
+    ),
     "LeftOutExtension.reason": "Why it is not loaded.",
     "CompactionEnd.result": "The result; null if the compaction failed or was aborted.",
     "CompactionResult.usage": "The usage of the summary.",

@@ -158,7 +158,10 @@ class UpdatesInside(Automaton):
 
 
 _WITH_ID: Final = frozenset(
-    {"response", "bash_execution_update", "extension_ui_request", "hook_ui_request", "client_request", "session"}
+    {
+        *("response", "bash_execution_update", "client_request", "session"),
+        *("extension_ui_request", "extension_ui_resolved", "hook_ui_request"),
+    }
 )
 
 

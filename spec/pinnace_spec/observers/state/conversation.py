@@ -8,11 +8,13 @@ trusted. Judges nothing. Rules R-BSH-03, R-CMP-01, R-RTY-01, R-MSG-01.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pinnace_spec.observers import edge
 from pinnace_spec.observers.state.commands import SESSION_COMMANDS, Sent, SentCommands
 from pinnace_spec.observers.verdicts import Record, Step
+
+_CHANGERS: Final = SESSION_COMMANDS | {"navigate_tree"}
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +81,9 @@ class Conversation:
             case "entry_appended":
                 # An extension may have added a message.
                 self.knowledge = "nothing"
+            case "session_changed" if step.record.get("by") != "client" or not commands.are_open(_CHANGERS):
+                # Of a command of this client the response is trusted: it is known what that has left.
+                self.knowledge, self.compacted, self.is_straight, self.shells = "nothing", None, False, []
             case _:
                 pass
 

@@ -57,6 +57,10 @@ class Settings:
             match edge.text(step.record, "type"):
                 case "session_info_changed":
                     self._learn("sessionName", step.record.get("name"), step.number)
+                case "session_changed" if step.record.get("by") == "extension":
+                    for name in _OF_THE_SESSION:
+                        self.known.pop(name, None)
+                    self.changed = step.number
                 case "thinking_level_changed":
                     self._learn("thinkingLevel", step.record.get("level"), step.number)
                 case _:

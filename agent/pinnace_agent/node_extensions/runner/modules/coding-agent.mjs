@@ -3,7 +3,8 @@
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
-import { Component } from "./tui.mjs";
+import { tui } from "./pi-tui.mjs";
+import { keybindings, keyText } from "../keys.mjs";
 import { Theme, theme } from "../theme.mjs";
 import { extensionOf } from "../registry.mjs";
 import { CALL, ask, now, send } from "../wire.mjs";
@@ -199,19 +200,65 @@ export function createEventBus() {
 }
 
 export const initTheme = () => theme;
-const plain = (text) => text;
-/** Styles of components: without a terminal nothing is drawn, so texts stay as they are. */
-const styles = () => new Proxy({}, { get: (_target, name) => (typeof name === "symbol" || name === "then" ? undefined : plain) });
-export const getMarkdownTheme = styles;
-export const getSelectListTheme = styles;
-export const getSettingsListTheme = styles;
-export const keyText = (id) => id;
-export const keyHint = (id, description) => `${id} ${description}`;
-export const rawKeyHint = (key, description) => `${key} ${description}`;
-export class DynamicBorder extends Component {}
-export class BorderedLoader extends Component {
-  signal = new AbortController().signal;
+const colored = (color) => (text) => theme.fg(color, text);
+export const getMarkdownTheme = () => ({
+  heading: colored("mdHeading"), link: colored("mdLink"), linkUrl: colored("mdLinkUrl"), code: colored("mdCode"),
+  codeBlock: colored("mdCodeBlock"), codeBlockBorder: colored("mdCodeBlockBorder"), quote: colored("mdQuote"),
+  quoteBorder: colored("mdQuoteBorder"), hr: colored("mdHr"), listBullet: colored("mdListBullet"),
+  bold: (text) => theme.bold(text), italic: (text) => theme.italic(text), underline: (text) => theme.underline(text),
+  strikethrough: (text) => theme.strikethrough(text), highlightCode,
+});
+export const getSelectListTheme = () => ({
+  selectedPrefix: colored("accent"), selectedText: colored("accent"), description: colored("muted"),
+  scrollInfo: colored("muted"), noMatch: colored("muted"),
+});
+export const getEditorTheme = () => ({ borderColor: colored("borderMuted"), selectList: getSelectListTheme() });
+export const getSettingsListTheme = () => ({
+  label: (text, selected) => (selected ? theme.fg("accent", text) : text),
+  value: (text, selected) => theme.fg(selected ? "accent" : "muted", text),
+  description: colored("dim"), cursor: theme.fg("accent", "→ "), hint: colored("dim"),
+});
+
+export { keyText };
+export const keyDisplayText = (id) => keyText(id).replaceAll(/(^|[+/])([a-z])/g, (_all, sign, letter) => sign + letter.toUpperCase());
+export const keyHint = (id, description) => rawKeyHint(keyText(id), description);
+export const rawKeyHint = (key, description) => theme.fg("dim", key) + theme.fg("muted", ` ${description}`);
+
+/** A line as wide as what it is in. */
+export class DynamicBorder {
+  constructor(color = colored("border")) {
+    this.color = color;
+  }
+  invalidate() {}
+  render(width) { return [this.color("─".repeat(Math.max(1, width)))]; }
 }
-export class CustomEditor extends Component {}
+
+/** Shows that something is waited for, and lets the user give it up: `signal` then aborts. */
+export class BorderedLoader extends tui.Container {
+  constructor(screen, _theme, message, options) {
+    super();
+    keybindings(); // before a component reads them
+    const isCancellable = options?.cancellable ?? true;
+    const Loader = isCancellable ? tui.CancellableLoader : tui.Loader;
+    this.own = new AbortController();
+    this.loader = new Loader(screen, colored("accent"), colored("muted"), message);
+    this.addChild(new DynamicBorder());
+    this.addChild(this.loader);
+    if (isCancellable) {
+      this.addChild(new tui.Spacer(1));
+      this.addChild(new tui.Text(keyHint("tui.select.cancel", "cancel"), 1, 0));
+    }
+    this.addChild(new tui.Spacer(1));
+    this.addChild(new DynamicBorder());
+  }
+  get signal() { return this.loader.signal ?? this.own.signal; }
+  set onAbort(callback) { this.loader.onAbort = callback; }
+  handleInput(data) { this.loader.handleInput?.(data); }
+  dispose() {
+    if (this.loader.dispose) this.loader.dispose();
+    else this.loader.stop?.();
+  }
+}
+export class CustomEditor extends tui.Editor {}
 
 export const getShellConfig = () => ({ shell: fs.existsSync("/bin/bash") ? "/bin/bash" : "sh", args: ["-c"] });

@@ -1,8 +1,11 @@
 /**
- * `@earendil-works/pi-tui`: texts are measured and cut; components can be made and draw nothing, since no terminal is here.
+ * `@earendil-works/pi-tui`, where pi's own package is not used: texts are measured and cut, keys are recognised, and the
+ * components draw plainly.
  */
 
-const SEQUENCE = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
+export * from "./components.mjs";
+
+const SEQUENCE = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const WIDE = /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u;
 const NONE = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]*$/u;
@@ -68,38 +71,6 @@ export function wrapTextWithAnsi(text, width) {
   return lines;
 }
 
-/** A component that can be made, filled and extended, and draws nothing. */
-export class Component {
-  constructor(...values) {
-    this.values = values;
-    this.children = [];
-  }
-  addChild(child) { this.children.push(child); }
-  removeChild(child) { this.children = this.children.filter((each) => each !== child); }
-  clear() { this.children = []; }
-  setText(text) { this.text = text; }
-  getText() { return this.text ?? ""; }
-  setValue(value) { this.value = value; }
-  getValue() { return this.value ?? ""; }
-  invalidate() {}
-  handleInput() {}
-  render() { return []; }
-  dispose() {}
-}
-export class Text extends Component {}
-export class TruncatedText extends Component {}
-export class Container extends Component {}
-export class Spacer extends Component {}
-export class Box extends Component {}
-export class Markdown extends Component {}
-export class Input extends Component {}
-export class SelectList extends Component {}
-export class SettingsList extends Component {}
-export class Editor extends Component {}
-export class Loader extends Component {}
-export class CancellableLoader extends Component {}
-export class Image extends Component {}
-
 export const CURSOR_MARKER = "\x1b_pi:c\x07";
 const NAMED = ["escape", "enter", "tab", "space", "backspace", "delete", "home", "end", "pageUp", "pageDown", "up", "down", "left", "right", "insert"];
 const modified = (modifier) => (key) => `${modifier}+${key}`;
@@ -108,13 +79,63 @@ export const Key = {
   ...Object.fromEntries(["ctrl", "shift", "alt"].map((each) => [each, modified(each)])),
   ctrlShift: modified("ctrl+shift"), ctrlAlt: modified("ctrl+alt"), shiftAlt: modified("shift+alt"), ctrlShiftAlt: modified("ctrl+shift+alt"),
 };
-const BYTES = { escape: "\x1b", enter: "\r", tab: "\t", space: " ", backspace: "\x7f", up: "\x1b[A", down: "\x1b[B", right: "\x1b[C", left: "\x1b[D" };
+const BYTES = {
+  escape: "\x1b", enter: "\r", tab: "\t", space: " ", backspace: "\x7f", delete: "\x1b[3~", insert: "\x1b[2~",
+  home: "\x1b[H", end: "\x1b[F", pageup: "\x1b[5~", pagedown: "\x1b[6~",
+  up: "\x1b[A", down: "\x1b[B", right: "\x1b[C", left: "\x1b[D",
+  ...Object.fromEntries(["\x1bOP", "\x1bOQ", "\x1bOR", "\x1bOS"].map((each, place) => [`f${place + 1}`, each])),
+  ...Object.fromEntries([15, 17, 18, 19, 20, 21, 23, 24].map((each, place) => [`f${place + 5}`, `\x1b[${each}~`])),
+};
+const NAMES = new Map(Object.entries(BYTES).map(([name, bytes]) => [bytes, name]));
+const SPECIAL = { esc: "escape", return: "enter" };
+const CODES = { 13: "enter", 9: "tab", 27: "escape", 32: "space", 127: "backspace" };
+const BITS = [["shift", 1], ["alt", 2], ["ctrl", 4]];
 
-/** Whether what a terminal sent is a key; no terminal is here, so it knows the plain forms alone. */
+const withModifiers = (bits, name) => [...BITS.filter(([, bit]) => bits & bit).map(([each]) => each), name].join("+");
+
+/** The name of what a terminal sent, such as `ctrl+c`; undefined: it is no key. The client sends these forms alone. */
+export function parseKey(data) {
+  const whole = NAMES.get(data);
+  if (whole !== undefined) return whole;
+  if (data === "\x1b[Z") return "shift+tab";
+  const changed = /^\x1b\[(?:1;(\d+)([A-HP-S])|(\d+);(\d+)([~u]))$/.exec(data);
+  if (changed) {
+    const bits = Number(changed[1] ?? changed[4]) - 1;
+    const code = Number(changed[3]);
+    const name = changed[2] ? (NAMES.get(`\x1b[${changed[2]}`) ?? NAMES.get(`\x1bO${changed[2]}`))
+      : changed[5] === "~" ? NAMES.get(`\x1b[${code}~`) : (CODES[code] ?? String.fromCodePoint(code));
+    return name === undefined ? undefined : withModifiers(bits, name);
+  }
+  if (data.length === 2 && data[0] === "\x1b") {
+    const rest = parseKey(data[1]);
+    return rest === undefined ? undefined : `alt+${rest}`;
+  }
+  if (data.length === 1 && data < " ") return `ctrl+${String.fromCharCode(data.charCodeAt(0) + 96)}`;
+  return [...graphemes.segment(data)].length === 1 && data >= " " ? data : undefined;
+}
+
+const normal = (key) => {
+  const parts = key.toLowerCase().split(/\+(?!$)/);
+  const name = parts.pop();
+  return [...parts.sort(), SPECIAL[name] ?? name].join("+");
+};
+
+/** Whether what a terminal sent is a key. */
 export function matchesKey(data, key) {
-  if (key in BYTES) return data === BYTES[key];
-  const control = /^ctrl\+([a-z])$/.exec(key);
-  return control ? data === String.fromCharCode(control[1].charCodeAt(0) - 96) : data === key;
+  const found = parseKey(data);
+  if (found === undefined) return false;
+  const isShifted = found.length === 1 && found !== found.toLowerCase();
+  return normal(isShifted ? `shift+${found}` : found) === normal(key) || found === key;
+}
+
+export const isKeyRelease = () => false;
+export const isKeyRepeat = () => false;
+export const isKittyProtocolActive = () => false;
+export const isFocusable = (component) => component !== null && component !== undefined && "focused" in component;
+
+/** A text as an input shows it: with a cursor in reverse. */
+export function renderFakeCursor(text) {
+  return `\x1b[7m${text || " "}\x1b[27m`;
 }
 
 /** Whether the letters of a query are in a text, in order; `score` is smaller the closer together they are. */

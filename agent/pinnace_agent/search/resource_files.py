@@ -1,4 +1,4 @@
-"""Finds the files below a folder that may be prompt templates or skills.
+"""Finds the files below a folder that may be prompt templates, skills or themes.
 
 Entries are visited in the order of their names, without dot names, `node_modules`, and what `.gitignore`, `.ignore` and
 `.fdignore` leave out. Links are followed; a folder that was visited under another name is not entered again, so loops
@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from pinnace_agent.config.path_entries import SKILL_FILE
 from pinnace_agent.files.text_file import TextFileError, read_beginning
 from pinnace_agent.search.ignore_files import IgnoreRule, Rules, last_match, parse_rule
 
+SKILL_FILE: Final = "SKILL.md"
 # More is a home directory by mistake, not a library of prompts; listing so many takes a tenth of a second.
 MAX_NAMES: Final = 20_000
 # The walk is recursive.
@@ -85,23 +85,22 @@ class _Entry(NamedTuple):
     path: str
     is_folder: bool
 
-    @property
-    def is_markdown(self) -> bool:
-        return not self.is_folder and self.name.endswith(".md")
 
-
-def template_files(root: str, *, is_recursive: bool, enters: Enters = _always) -> Iterator[FoundFile]:
+def template_files(
+    root: str, *, is_recursive: bool, enters: Enters = _always, suffix: str = ".md"
+) -> Iterator[FoundFile]:
     """Find Markdown files in the folder, and optionally in all folders below it.
 
     Args:
         root: The folder.
         is_recursive: Whether the folders below it are searched too.
         enters: Called before a folder is entered.
+        suffix: That of the files, if they are others.
 
     Raises:
         TooManyNames: The limit is reached; the files yielded until then count.
     """
-    yield from _Walk(enters).templates(root, IgnoreRules(), 0 if is_recursive else MAX_DEPTH)
+    yield from _Walk(enters, suffix).templates(root, IgnoreRules(), 0 if is_recursive else MAX_DEPTH)
 
 
 def skill_files(root: str, *, takes_files: bool, enters: Enters = _always) -> Iterator[FoundFile]:
@@ -121,17 +120,18 @@ def skill_files(root: str, *, takes_files: bool, enters: Enters = _always) -> It
 class _Walk:
     """One search."""
 
-    def __init__(self, enters: Enters) -> None:
+    def __init__(self, enters: Enters, suffix: str = ".md") -> None:
         self._enters = enters
+        self._suffix = suffix
         self._seen: set[tuple[int, int]] = set()
         self._names = 0
 
     def templates(self, folder: str, rules: IgnoreRules, depth: int) -> Iterator[FoundFile]:
         entries, rules = self._entries(folder, rules)
         for entry in entries:
-            if entry.is_markdown:
+            if not entry.is_folder:
                 yield FoundFile(entry.path)
-            elif entry.is_folder and depth < MAX_DEPTH:
+            elif depth < MAX_DEPTH:
                 yield from self.templates(entry.path, rules, depth + 1)
 
     def skills(self, folder: str, rules: IgnoreRules, depth: int, *, takes_files: bool) -> Iterator[FoundFile]:
@@ -141,7 +141,7 @@ class _Walk:
             yield FoundFile(declared.path)
             return
         for entry in entries:
-            if entry.is_markdown and takes_files:
+            if not entry.is_folder and takes_files:
                 yield FoundFile(entry.path, is_declared=False)
             elif entry.is_folder and depth < MAX_DEPTH:
                 yield from self.skills(entry.path, rules, depth + 1, takes_files=False)
@@ -175,6 +175,6 @@ class _Walk:
                 if found.name.startswith(".") or found.name == "node_modules":
                     continue
                 is_folder = found.is_dir()
-                if is_folder or (found.name.endswith(".md") and found.is_file()):
+                if is_folder or (found.name.endswith(self._suffix) and found.is_file()):
                     entries.append(_Entry(found.name, found.path, is_folder))
         return frozenset(names), entries

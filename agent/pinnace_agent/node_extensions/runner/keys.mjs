@@ -1,0 +1,63 @@
+/** The keys of actions, as `keybindings.json` of the user changes them: for components, and for hints that name keys. */
+
+import fs from "node:fs";
+import path from "node:path";
+import { now } from "./wire.mjs";
+import { real, tui } from "./modules/pi-tui.mjs";
+
+const DEFAULTS = {
+  "app.interrupt": "escape", "app.clear": "ctrl+c", "app.exit": "ctrl+d", "app.suspend": "ctrl+z",
+  "app.thinking.cycle": "shift+tab", "app.thinking.toggle": "ctrl+t", "app.model.cycleForward": "ctrl+p",
+  "app.model.select": "ctrl+l", "app.tools.expand": "ctrl+o", "app.editor.external": "ctrl+g",
+  "app.message.copy": "ctrl+x", "app.message.followUp": ["alt+enter", "ctrl+q"], "app.message.dequeue": "alt+up",
+  "app.clipboard.pasteImage": "ctrl+v", "app.session.new": [], "app.session.tree": [], "app.session.fork": [],
+  "app.session.resume": [],
+};
+const OF_COMPONENTS = {
+  "tui.select.up": "up", "tui.select.down": "down", "tui.select.pageUp": "pageUp", "tui.select.pageDown": "pageDown",
+  "tui.select.confirm": "enter", "tui.select.cancel": ["escape", "ctrl+c"], "tui.input.submit": "enter",
+  "tui.input.tab": "tab", "tui.input.newLine": ["shift+enter", "ctrl+j"],
+  "tui.editor.deleteCharBackward": "backspace", "tui.editor.deleteCharForward": ["delete", "ctrl+d"],
+  "tui.editor.cursorLeft": ["left", "ctrl+b"], "tui.editor.cursorRight": ["right", "ctrl+f"],
+  "tui.editor.cursorUp": "up", "tui.editor.cursorDown": "down",
+  "tui.editor.cursorLineStart": ["home", "ctrl+a"], "tui.editor.cursorLineEnd": ["end", "ctrl+e"],
+  "tui.editor.deleteToLineStart": "ctrl+u", "tui.editor.deleteToLineEnd": "ctrl+k",
+};
+
+/** The part of pi's manager that components use. */
+class Manager {
+  constructor(definitions, user) {
+    this.definitions = definitions;
+    this.user = user;
+  }
+  getKeys(id) { return [this.user[id] ?? this.definitions[id]?.defaultKeys ?? []].flat(); }
+  matches(data, id) { return this.getKeys(id).some((key) => tui.matchesKey(data, key)); }
+  getDefinition(id) { return this.definitions[id]; }
+  getUserBindings() { return { ...this.user }; }
+}
+
+let made;
+
+/** The keys; read once, with the first component or hint. */
+export function keybindings() {
+  if (made === undefined) {
+    const own = Object.fromEntries(Object.entries({ ...OF_COMPONENTS, ...DEFAULTS }).map(([id, defaultKeys]) => [id, { defaultKeys }]));
+    const definitions = { ...own, ...real?.TUI_KEYBINDINGS };
+    made = new (real?.KeybindingsManager ?? Manager)(definitions, ofUser());
+    real?.setKeybindings?.(made);
+  }
+  return made;
+}
+
+function ofUser() {
+  try {
+    const found = JSON.parse(fs.readFileSync(path.join(now(undefined, "agent_dir"), "keybindings.json"), "utf8"));
+    const isKeys = (value) => typeof value === "string" || (Array.isArray(value) && value.every((each) => typeof each === "string"));
+    return Object.fromEntries(Object.entries(found).filter(([, value]) => isKeys(value)));
+  } catch {
+    return {}; // the terminal client reports what is wrong with the file
+  }
+}
+
+/** The keys of an action in words, such as `ctrl+c/escape`. */
+export const keyText = (id) => keybindings().getKeys(id).join("/") || id;

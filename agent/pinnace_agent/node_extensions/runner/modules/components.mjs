@@ -1,0 +1,273 @@
+/** Components that draw plainly, with the methods that those of pi have. Where pi is installed, its own are used. */
+
+import { matchesKey, truncateToWidth, visibleWidth, wrapTextWithAnsi } from "./tui.mjs";
+
+const as_is = (text) => text;
+
+/** Fill a line to a width, in a style. */
+const filled = (line, width, style = as_is) => style(line + " ".repeat(Math.max(0, width - visibleWidth(line))));
+
+/** The base of all. */
+export class Component {
+  invalidate() {}
+  handleInput() {}
+  render() { return []; }
+  dispose() {}
+}
+
+export class Container extends Component {
+  children = [];
+  addChild(child) { this.children.push(child); }
+  removeChild(child) { this.children = this.children.filter((each) => each !== child); }
+  clear() { this.children = []; }
+  invalidate() { for (const each of this.children) each.invalidate?.(); }
+  render(width) { return this.children.flatMap((each) => each.render(width)); }
+}
+
+export class Text extends Component {
+  constructor(text = "", paddingX = 1, paddingY = 1, background = undefined) {
+    super();
+    Object.assign(this, { text, paddingX, paddingY, background });
+  }
+  setText(text) { this.text = text; }
+  getText() { return this.text; }
+  setCustomBgFn(background) { this.background = background; }
+  render(width) {
+    if (!this.text.trim()) return [];
+    const margin = " ".repeat(this.paddingX);
+    const lines = wrapTextWithAnsi(this.text.replaceAll("\t", "   "), Math.max(1, width - 2 * this.paddingX));
+    const empty = Array(this.paddingY).fill("");
+    return [...empty, ...lines.map((line) => margin + line), ...empty].map((line) => filled(line, width, this.background));
+  }
+}
+
+/** Markdown as it is written: only pi's own package draws it as it is meant. */
+export class Markdown extends Text {
+  constructor(text = "", paddingX = 0, paddingY = 0) { super(text, paddingX, paddingY); }
+}
+
+export class TruncatedText extends Text {
+  constructor(text = "", paddingX = 0, paddingY = 0) { super(text, paddingX, paddingY); }
+  render(width) {
+    const line = " ".repeat(this.paddingX) + truncateToWidth(this.text.split("\n")[0], Math.max(1, width - 2 * this.paddingX));
+    const empty = Array(this.paddingY).fill("");
+    return [...empty, line, ...empty].map((each) => filled(each, width));
+  }
+}
+
+export class Spacer extends Component {
+  constructor(lines = 1) {
+    super();
+    this.lines = lines;
+  }
+  setLines(lines) { this.lines = lines; }
+  render() { return Array(this.lines).fill(""); }
+}
+
+export class Box extends Container {
+  constructor(paddingX = 1, paddingY = 1, background = undefined) {
+    super();
+    Object.assign(this, { paddingX, paddingY, background });
+  }
+  setBgFn(background) { this.background = background; }
+  render(width) {
+    if (this.children.length === 0) return [];
+    const margin = " ".repeat(this.paddingX);
+    const empty = Array(this.paddingY).fill("");
+    const lines = super.render(Math.max(1, width - 2 * this.paddingX)).map((line) => margin + line);
+    return [...empty, ...lines, ...empty].map((line) => filled(line, width, this.background));
+  }
+}
+
+/** A list of which some rows are shown, with one that is marked. */
+class Rows extends Component {
+  selected = 0;
+  constructor(count) {
+    super();
+    this.count = Math.max(1, count ?? 8);
+  }
+  move(step, length) {
+    if (length > 0) this.selected = (this.selected + step + length) % length;
+  }
+  shown(rows) {
+    const begin = Math.max(0, Math.min(this.selected - Math.floor(this.count / 2), rows.length - this.count));
+    return rows.slice(begin, begin + this.count);
+  }
+}
+
+export class SelectList extends Rows {
+  constructor(items, maxVisible, styles = {}) {
+    super(maxVisible);
+    Object.assign(this, { items, styles, shownItems: items });
+  }
+  setFilter(filter) {
+    this.shownItems = this.items.filter((each) => each.value.toLowerCase().startsWith(filter.toLowerCase()));
+    this.selected = 0;
+  }
+  setSelectedIndex(index) { this.selected = Math.max(0, Math.min(index, this.shownItems.length - 1)); }
+  getSelectedItem() { return this.shownItems[this.selected] ?? null; }
+  render(width) {
+    const { selectedText = as_is, description = as_is, noMatch = as_is } = this.styles;
+    if (this.shownItems.length === 0) return [noMatch("  No matching commands")];
+    return this.shown(this.shownItems.map((item, place) => {
+      const isMarked = place === this.selected;
+      const label = item.label || item.value;
+      const more = item.description ? `  ${item.description.split("\n")[0]}` : "";
+      const line = truncateToWidth(`${isMarked ? "→ " : "  "}${label}${more}`, width, "");
+      return isMarked ? selectedText(line) : line.slice(0, label.length + 2) + description(line.slice(label.length + 2));
+    }));
+  }
+  handleInput(data) {
+    const former = this.selected;
+    if (matchesKey(data, "up")) this.move(-1, this.shownItems.length);
+    else if (matchesKey(data, "down")) this.move(1, this.shownItems.length);
+    else if (matchesKey(data, "enter")) this.getSelectedItem() && this.onSelect?.(this.getSelectedItem());
+    else if (matchesKey(data, "escape") || matchesKey(data, "ctrl+c")) this.onCancel?.();
+    if (this.selected !== former) this.onSelectionChange?.(this.getSelectedItem());
+  }
+}
+
+export class SettingsList extends Rows {
+  constructor(items, maxVisible, styles, onChange, onCancel) {
+    super(maxVisible);
+    Object.assign(this, { items, styles: styles ?? {}, onChange, onCancel });
+  }
+  updateValue(id, value) {
+    const item = this.items.find((each) => each.id === id);
+    if (item) item.currentValue = value;
+  }
+  render(width) {
+    const { label = as_is, value = as_is, cursor = "→ ", hint = as_is, description = as_is } = this.styles;
+    const rows = this.items.map((item, place) => {
+      const isMarked = place === this.selected;
+      const line = `${isMarked ? cursor : "  "}${label(item.label, isMarked)}  ${value(item.currentValue, isMarked)}`;
+      return truncateToWidth(line, width, "");
+    });
+    const about = this.items[this.selected]?.description;
+    return [...this.shown(rows), ...(about ? ["", description(`  ${about}`)] : []), "", hint("  Enter/Space to change · Esc to cancel")];
+  }
+  handleInput(data) {
+    const item = this.items[this.selected];
+    if (matchesKey(data, "up")) this.move(-1, this.items.length);
+    else if (matchesKey(data, "down")) this.move(1, this.items.length);
+    else if (matchesKey(data, "escape") || matchesKey(data, "ctrl+c")) this.onCancel?.();
+    else if ((matchesKey(data, "enter") || data === " ") && item?.values?.length) {
+      item.currentValue = item.values[(item.values.indexOf(item.currentValue) + 1) % item.values.length];
+      this.onChange?.(item.id, item.currentValue);
+    }
+  }
+}
+
+/** A text that keys change, with a cursor. */
+class Field extends Component {
+  focused = false;
+  value = "";
+  cursor = 0;
+  getText() { return this.value; }
+  getValue() { return this.value; }
+  setText(text) { [this.value, this.cursor] = [text, text.length]; }
+  setValue(text) { this.setText(text); }
+  insert(text) {
+    this.value = this.value.slice(0, this.cursor) + text + this.value.slice(this.cursor);
+    this.cursor += text.length;
+    this.onChange?.(this.value);
+  }
+  handleInput(data) {
+    const pasted = /^\x1b\[200~([\s\S]*?)(?:\x1b\[201~)?$/.exec(data);
+    if (pasted) this.insert(pasted[1]);
+    else if (matchesKey(data, "enter")) this.submit();
+    else if (matchesKey(data, "escape")) this.onEscape?.();
+    else if (matchesKey(data, "backspace") && this.cursor > 0) {
+      this.value = this.value.slice(0, this.cursor - 1) + this.value.slice(this.cursor--);
+      this.onChange?.(this.value);
+    } else if (matchesKey(data, "left")) this.cursor = Math.max(0, this.cursor - 1);
+    else if (matchesKey(data, "right")) this.cursor = Math.min(this.value.length, this.cursor + 1);
+    else if (matchesKey(data, "home")) this.cursor = 0;
+    else if (matchesKey(data, "end")) this.cursor = this.value.length;
+    else if (data >= " " && !data.startsWith("\x1b") && data !== "\x7f") this.insert(data);
+  }
+  submit() { this.onSubmit?.(this.value); }
+  withCursor() {
+    if (!this.focused) return this.value;
+    const at = this.value[this.cursor];
+    const isEnd = at === undefined || at === "\n";
+    return `${this.value.slice(0, this.cursor)}\x1b[7m${isEnd ? " " : at}\x1b[27m${this.value.slice(isEnd ? this.cursor : this.cursor + 1)}`;
+  }
+}
+
+export class Input extends Field {
+  render(width) { return [truncateToWidth(`> ${this.withCursor()}`, width, "")]; }
+}
+
+export class Editor extends Field {
+  constructor(screen, styles) {
+    super();
+    Object.assign(this, { screen, borderColor: styles?.borderColor ?? as_is });
+  }
+  submit() {
+    const text = this.value;
+    this.setText("");
+    this.onSubmit?.(text);
+  }
+  handleInput(data) {
+    if (matchesKey(data, "shift+enter") || matchesKey(data, "ctrl+j")) this.insert("\n");
+    else super.handleInput(data);
+  }
+  addToHistory() {}
+  setAutocompleteProvider() {}
+  isShowingAutocomplete() { return false; }
+  getExpandedText() { return this.value; }
+  getLines() { return this.value.split("\n"); }
+  getCursor() {
+    const before = this.value.slice(0, this.cursor).split("\n");
+    return { line: before.length - 1, col: before.at(-1).length };
+  }
+  insertTextAtCursor(text) { this.insert(text); }
+  render(width) {
+    const border = this.borderColor("─".repeat(Math.max(1, width)));
+    return [border, ...wrapTextWithAnsi(this.withCursor(), Math.max(1, width)), border];
+  }
+}
+
+const FRAMES = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];
+
+export class Loader extends Component {
+  constructor(screen, spinnerStyle = as_is, textStyle = as_is, message = "Loading...") {
+    super();
+    Object.assign(this, { screen, spinnerStyle, textStyle, message, frame: 0 });
+    this.start();
+  }
+  setMessage(message) { this.message = message; }
+  start() {
+    this.timer ??= setInterval(() => {
+      this.frame += 1;
+      this.screen?.requestRender?.();
+    }, 80);
+    this.timer.unref?.();
+  }
+  stop() {
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+  dispose() { this.stop(); }
+  render(width) {
+    const spinner = this.spinnerStyle(FRAMES[this.frame % FRAMES.length]);
+    return ["", truncateToWidth(` ${spinner} ${this.textStyle(this.message)}`, width, "")];
+  }
+}
+
+export class CancellableLoader extends Loader {
+  own = new AbortController();
+  get signal() { return this.own.signal; }
+  get aborted() { return this.own.signal.aborted; }
+  handleInput(data) {
+    if (!matchesKey(data, "escape") && !matchesKey(data, "ctrl+c")) return;
+    this.own.abort();
+    this.onAbort?.();
+  }
+}
+
+/** A picture: only its place is drawn. */
+export class Image extends Component {
+  render() { return ["[image]"]; }
+}

@@ -1,0 +1,70 @@
+"""Surfaces of extensions: I-UI-2 (opened once, drawn while they are open and of a known size, not while none is drawn).
+
+Pure. Sources: R-UI-09, R-UI-10.
+"""
+
+from pinnace_spec.observers import edge
+from pinnace_spec.observers.automaton import Automaton
+from pinnace_spec.observers.state.fold import Fold
+from pinnace_spec.observers.verdicts import Record, Step
+
+
+class SurfacesOpen(Automaton):
+    """A surface is opened once, and not without an offer; drawn on while it is open and has a size; and closed once."""
+
+    id = "I-UI-2"
+    rules = ("R-UI-10",)
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._is_withdrawn = False
+        """Whether the client draws no more; whether it ever did may be in its command line."""
+        self._opened: dict[str, int] = {}
+        self._closed: dict[str, int] = {}
+        self._sized: set[str] = set()
+
+    def take(self, step: Step) -> None:
+        """Follow offers, sizes and records of surfaces."""
+        record, number = edge.as_record(step.record), step.number
+        if step.direction == "in":
+            if edge.text(record, "type") == "ui_surface_input" and "columns" in record:
+                self._sized.add(edge.text(record, "surface"))
+            if record.get("surfaces") is True:  # its answer may be behind what it has caused
+                self._is_withdrawn = False
+            return
+        answered = self.fold.commands.answered
+        if answered is not None and answered.kind == "hello" and answered.record.get("surfaces") is False:
+            self._is_withdrawn = answered.is_success
+        match edge.out_kind(step):
+            case "ui_surface_open":
+                self._open(number, record)
+            case "ui_surface_draw":
+                self._draw(number, edge.text(record, "surface"))
+            case "ui_surface_close":
+                self._close(number, edge.text(record, "surface"))
+            case _:
+                pass
+
+    def _open(self, number: int, record: Record) -> None:
+        self.armed += 1
+        name = edge.text(record, "surface")
+        if before := self._opened.get(name):
+            self.report(f"record {number} opens the surface of record {before} again", before, number)
+        if self._is_withdrawn:
+            what = f"record {number} opens a surface, and the client draws no more"
+            self.report(what, number, rules=("R-UI-09",))
+        self._opened[name] = number
+
+    def _draw(self, number: int, name: str) -> None:
+        self.armed += 1
+        if name not in self._opened or name in self._closed:
+            self.report(f"record {number} draws on {edge.shown(name)}, which is not open", number)
+        elif name not in self._sized and self.fold.checks.has_inputs and self.fold.checks.is_whole:
+            what = f"record {number} draws on {edge.shown(name)}, whose size is unknown"
+            self.report(what, self._opened[name], number)
+
+    def _close(self, number: int, name: str) -> None:
+        self.armed += 1
+        if name not in self._opened or name in self._closed:
+            self.report(f"record {number} closes {edge.shown(name)}, which is not open", number)
+        self._closed[name] = number
