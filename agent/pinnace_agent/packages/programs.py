@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.shell.child_processes import CHILDREN
+from pinnace_agent.shell.child_processes import children
 from pinnace_spec.printable import printable
 
 # The end of an output explains a failure.
@@ -78,7 +78,7 @@ class Programs:
     async def _run(self, arguments: Sequence[str], cwd: str) -> str:
         shown = " ".join([os.path.basename(arguments[0]), *arguments[1:]])
         try:
-            child = await CHILDREN.start(
+            child = await children().start(
                 arguments,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

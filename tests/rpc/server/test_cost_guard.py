@@ -50,8 +50,9 @@ MODULE_LIST: Final = REPOSITORY / "tests" / "data" / "startup-modules.txt"
 TIMEOUT_S: Final = 60.0
 
 # Start to the first answer. Calls: 229,364; those of a start of trio alone: 126,213. Of them 12,600 load the modules of
-# TLS and of names of hosts that trio imports, and read the command line by the table of options.
-MOST_START_CALLS: Final = 237_000
+# TLS and of names of hosts that trio imports, and read the command line by the table of options. 800 more are for what
+# belongs to an agent where a process has several, and for packages.
+MOST_START_CALLS: Final = 239_000
 MOST_STARTS_OF_TRIO: Final = 1.88
 # Modules that trio alone does not load: 178. Four of them are for child processes, and against them; four redact what
 # is written: no writer goes without.
@@ -69,7 +70,7 @@ MOST_MODULES_BEYOND_TRIO: Final = 186
 # sessions that are opened beside the process that has them, and for those that a host's agent names. 4,000 for the
 # announcement of another conversation, and the host's of dialogs that are over. 5,000 for what belongs to an agent
 # where a process has several.
-MOST_OWN_BYTES: Final = 1_051_000
+MOST_OWN_BYTES: Final = 1_056_000
 HEAVY: Final = frozenset(
     {"pydantic", "pydantic_core", "httpx", "httpcore", "h11", "anyio", "asyncio", "jiter", "click"}
 )
