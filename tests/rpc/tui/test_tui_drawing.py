@@ -14,7 +14,9 @@ def test_lines_of_extensions_keep_colours_and_change_no_terminal() -> None:
         ["\x1b[31mred", "plain", "\x1b]0;title\x07a\x1b[2Jb\x9bc\rd", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"]
     )
     assert ["red", "plain", "ab\ufffdc\ufffdd", "link"] == made.plain.split("\n")
-    assert [(0, 3, Style.parse("color(1)"))] == [(each.start, each.end, each.style) for each in made.spans if each.style]
+    assert [(0, 3, Style.parse("color(1)"))] == [
+        (each.start, each.end, each.style) for each in made.spans if each.style
+    ]
 
 
 @pytest.mark.parametrize(
