@@ -32,6 +32,7 @@ from textual.widgets import Static
 
 import pinnace
 from pinnace_tui.commands import Commands, queued_texts
+from pinnace_tui.content.drawn_lines import drawn
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain, plain_line
 from pinnace_tui.content.transcript import (
@@ -47,6 +48,7 @@ from pinnace_tui.content.values import Record, mapping, number, objects, text, t
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.editor import Editor, Suggestions
+from pinnace_tui.fields import with_line_ends
 from pinnace_tui.footer import FooterState, branch_of, footer, welcome
 from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.keys import Keys
@@ -875,6 +877,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self._draw("title", [title] if title else [])
                 if self._terminal is not None:
                     self._terminal.set_title(plain_line(title).replace("\N{REPLACEMENT CHARACTER}", ""))
+            case "set_editor_text" if request.get("paste") is True:
+                self._editor.insert(with_line_ends(text(request, "text")))
             case "set_editor_text":
                 self._editor.put(text(request, "text"))
             case _:
@@ -960,9 +964,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def _draw_widgets(self) -> None:
         for name, wanted in (("above", False), ("below", True)):
-            self._draw(
-                name, [line for is_below, lines in self._widgets.values() if is_below is wanted for line in lines]
-            )
+            # Widgets have colours of extensions, the other lines have none.
+            lines = [line for is_below, lines in self._widgets.values() if is_below is wanted for line in lines]
+            self._lines[name].display = bool(lines)
+            self._lines[name].update(Content.from_rich_text(drawn(lines)))
 
     def _draw_queue(self, steering: Sequence[str], follow_ups: Sequence[str]) -> None:
         lines = [f"steering: {each}" for each in steering] + [f"follow-up: {each}" for each in follow_ups]

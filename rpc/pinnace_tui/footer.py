@@ -8,6 +8,7 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from pinnace_tui.content.drawn_lines import drawn_line
 from pinnace_tui.content.rendering import plain_line
 from pinnace_tui.content.values import Record, mapping, number, objects, text
 from pinnace_tui.input.keys import Keys
@@ -51,7 +52,9 @@ def footer(shown: FooterState, width: int) -> Text:
     right = f"{name} · {level}" if model.get("reasoning") is True and level else name
     lines = [first, _line(_usage(stats), right, width)]
     if shown.statuses:
-        lines.append(_cut(" · ".join(plain_line(each) for each in shown.statuses.values()), width))
+        statuses = Text(" · ").join([drawn_line(each) for each in shown.statuses.values()])
+        statuses.truncate(width, overflow="ellipsis")
+        return Text("\n", no_wrap=True).join([*map(Text, lines), statuses])
     return Text("\n".join(lines), no_wrap=True)
 
 

@@ -3244,6 +3244,11 @@ export interface SetEditorTextRequest {
   method: "set_editor_text";
   /** The text. */
   text: string;
+  /**
+   * Whether it is inserted at the cursor; absent: it takes the place of what is written there.
+   * This program's alone.
+   */
+  paste?: true;
 }
 
 /** Show a status text under a key; without text, remove it. */

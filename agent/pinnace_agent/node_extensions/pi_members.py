@@ -99,6 +99,25 @@ def _register_command(bridge: Bridge, _number: int | None, values: Values) -> No
     )
 
 
+def _accept(bridge: Bridge, _number: int | None, values: Values) -> None:
+    """Accept what nothing calls, as from an extension in Python."""
+    match values.text(0, "member"):
+        case "registerShortcut":
+            bridge.api.shortcut("any")(_uncalled)
+        case "registerMessageRenderer":
+            bridge.api.message_renderer("any")(_uncalled)
+        case "registerEntryRenderer":
+            bridge.api.entry_renderer("any")(_uncalled)
+        case "registerMarkdownTransformer":
+            bridge.api.markdown_transformer()(_uncalled)
+        case _:
+            bridge.api.tool_renderer(_uncalled)
+
+
+def _uncalled(_ctx: object) -> None:
+    """Stand for a function that is never called."""
+
+
 def _set_name(bridge: Bridge, _number: int | None, values: Values) -> None:
     bridge.api.set_session_name(values.text_or_none(0, "name"))
 
@@ -121,7 +140,7 @@ NOW: Final[Mapping[str, Now]] = {
     "register_command": _register_command,
     "register_flag": _flag,
     "get_flag": lambda bridge, _number, values: bridge.api.get_flag(values.text(0, "name")),
-    "accepted": lambda _bridge, _number, _values: None,
+    "accepted": _accept,
     "send_message": _send_message,
     "send_user_message": _send_user_message,
     "append_entry": lambda bridge, _number, values: bridge.api.append_entry(

@@ -48,6 +48,10 @@ def _editor_text(bridge: Bridge, number: int | None, values: Values) -> None:
     bridge.context(number).ui.set_editor_text(values.text(0, "text"))
 
 
+def _paste(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.paste_to_editor(values.text(0, "text"))
+
+
 def _auth(bridge: Bridge, number: int | None, values: Values) -> None:
     bridge.login(number).on_auth(values.text(0, "url"), values.text_or_none(1, "instructions"))
 
@@ -78,6 +82,7 @@ NOW: Final[Mapping[str, Now]] = {
     "ui.setWidget": _widget,
     "ui.setTitle": _title,
     "ui.setEditorText": _editor_text,
+    "ui.pasteToEditor": _paste,
     "login.auth": _auth,
     "login.device": _device,
     "login.progress": lambda bridge, number, values: bridge.login(number).on_progress(values.text(0, "message")),

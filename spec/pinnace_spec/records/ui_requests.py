@@ -106,11 +106,19 @@ class SetTitle(_Request):
     title: str
 
 
-class SetEditorText(_Request):
+class SeedSetEditorText(_Request):
     """Put text into the client's input."""
 
     method: Literal["set_editor_text"]
     text: str
+
+
+class SetEditorText(SeedSetEditorText):
+    """Put text into the client's input."""
+
+    method: Literal["set_editor_text"]
+    paste: Literal[True] | None = None
+    """Whether it is inserted at the cursor; absent: it takes the place of what is written there."""
 
 
 AnyUiRequest: TypeAlias = Annotated[
@@ -118,6 +126,6 @@ AnyUiRequest: TypeAlias = Annotated[
     Field(discriminator="method"),
 ]
 SeedUiRequest: TypeAlias = Annotated[
-    SeedSelect | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SetEditorText,
+    SeedSelect | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SeedSetEditorText,
     Field(discriminator="method"),
 ]

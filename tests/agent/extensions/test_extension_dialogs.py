@@ -268,7 +268,7 @@ def test_displays_are_sent_as_protocol_records(bench: DialogBench) -> None:
         {"method": "setWidget", "widgetKey": "w"},
         {"method": "setTitle", "title": "T"},
         {"method": "set_editor_text", "text": "E"},
-        {"method": "set_editor_text", "text": "P"},
+        {"method": "set_editor_text", "text": "P", "paste": True},
     ]
     adapter: TypeAdapter[object] = TypeAdapter(AnyUiRequest)
     assert 9 == len([adapter.validate_python(frame) for frame in bench.frames])

@@ -284,7 +284,7 @@ def test_every_request_of_an_extension_is_shown_and_answered(tmp_path: Path) -> 
             assert screen.line("#above") == "one\ntwo"
             assert screen.line("#below") == "three"
             assert screen.line("#title") == "A title"
-            await screen.until(lambda: screen.editor.text == "put here")
+            await screen.until(lambda: screen.editor.text == "put here and there")
 
     play(check())
 
@@ -303,6 +303,7 @@ def extension(pi):
         ui.set_widget("v", ["three"], placement="below_editor")
         ui.set_title("A title")
         ui.set_editor_text("put here")
+        ui.paste_to_editor(" and there")
         ui.notify("shown for a moment", "info")
         ui.notify("reported", "error")
 """

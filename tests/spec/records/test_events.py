@@ -176,7 +176,7 @@ def test_every_type_and_every_field_stands_in_the_examples() -> None:
         model: object = TypeAdapter(cast("type[object]", EVENTS["pi"][record["type"]])).validate_python(record)
         assert isinstance(model, BaseModel)
         optional = {"errorMessage", "timeout"} | (
-            {"toolCallId", "optionKinds", "url"} if record["type"] == "extension_ui_request" else set[str]()
+            {"toolCallId", "optionKinds", "url", "paste"} if record["type"] == "extension_ui_request" else set[str]()
         )
         assert set(type(model).model_fields) - optional == set(record) - optional
 

@@ -287,11 +287,12 @@ class Registering(ApiBase):
         if self._bound is not None:
             self._bound.unregister_provider(name)
 
-    # Accepted, so that an extension that has them loads; nothing calls them without a terminal.
+    # Accepted, so that an extension that has them loads. No client calls them; the terminal client warns of that.
 
     def shortcut(self, key: str, *, description: str | None = None) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept the function of a key; without a terminal it is never called."""
+        """Accept the function of a key; it is never called."""
         self._check_registering()
+        self._note_uncalled("shortcuts")
 
         def decorate(function: _FunctionT) -> _FunctionT:
             check_function(function, f"shortcut {key}", "(ctx)")
@@ -300,20 +301,20 @@ class Registering(ApiBase):
         return decorate
 
     def message_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a renderer of messages of a type; without a terminal it is never called."""
-        return self._renderer()
+        """Accept a renderer of messages of a type; it is never called."""
+        return self._renderer("renderers of messages")
 
     def entry_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a renderer of entries of a type."""
-        return self._renderer()
+        """Accept a renderer of entries of a type; it is never called."""
+        return self._renderer("renderers of entries")
 
     def markdown_transformer(self, *, message_types: Sequence[str] = ()) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a function that changes Markdown before it is drawn."""
-        return self._renderer()
+        """Accept a function that changes Markdown before it is drawn; it is never called."""
+        return self._renderer("transformers of Markdown")
 
     def tool_renderer(self, function: _FunctionT) -> _FunctionT:
-        """Accept a renderer of tool calls."""
-        return self._renderer()(function)
+        """Accept a renderer of tool calls; it is never called."""
+        return self._renderer("renderers of tool calls")(function)
 
     # MCP servers.
 
@@ -384,9 +385,14 @@ class Registering(ApiBase):
         """Raise NotAvailableError: there are no virtual models."""
         self.register_virtual_model()
 
-    def _renderer(self) -> Callable[[_FunctionT], _FunctionT]:
+    def _renderer(self, what: str) -> Callable[[_FunctionT], _FunctionT]:
         self._check_registering()
+        self._note_uncalled(what)
         return lambda function: function
+
+    def _note_uncalled(self, what: str) -> None:
+        if what not in self._extension.uncalled:
+            self._extension.uncalled.append(what)
 
 
 def _unchecked(*values: object) -> tuple[object, ...]:

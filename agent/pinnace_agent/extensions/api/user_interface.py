@@ -198,10 +198,10 @@ class UserInterface:
         self._show("set_editor_text", {"text": text})
 
     def paste_to_editor(self, text: str) -> None:
-        """Do the same as `set_editor_text`."""
-        self.set_editor_text(text)
+        """Insert a text into the client's input; clients of older generations replace what is there."""
+        self._show("set_editor_text", {"text": text}, paste=True)
 
-    def _show(self, method: str, fields: Mapping[str, object]) -> None:
+    def _show(self, method: str, fields: Mapping[str, object], **marks: bool) -> None:
         self._generation.check()
 
     # Methods that need a terminal.
@@ -476,11 +476,11 @@ class RpcUserInterface(UserInterface):
         if (screen := self._staying.pop((place, key), None)) is not None:
             screen.done()
 
-    def _show(self, method: str, fields: Mapping[str, object]) -> None:
+    def _show(self, method: str, fields: Mapping[str, object], **marks: bool) -> None:
         self._generation.check()
         texts = shown_texts(method, fields)
         # Sent even after stdin was closed: the client may still read displays.
-        self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **texts})
+        self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **texts, **marks})
 
 
 async def asked(answer: Awaitable[ValueT]) -> ValueT:

@@ -75,6 +75,13 @@ class Screen:
         """Take the end: there is no result."""
         self.done()
 
+    async def is_fit(self) -> None:
+        """Wait until the size is known, or nothing is to be drawn any more."""
+        while not (self.columns or self.is_over):
+            await self._changed.wait()
+            self._changed = trio.Event()
+        self._changed.set()  # so that it is drawn
+
     async def serve(self, component: Component, surface: Surface) -> None:
         """Draw a component and give it keys until its end. Raises what it raises."""
         while not self.is_over:
@@ -119,6 +126,10 @@ async def run_component(
         return None
     component: Component | None = None
     try:
+        if place not in WAITING:  # not made before a client draws it, as in pi's RPC mode
+            await screen.is_fit()
+            if screen.is_over:
+                return None
         made = factory(screen, theme, screen.done) if place in WAITING else factory(screen, theme)
         component = await made if inspect.isawaitable(made) else made
         if not callable(getattr(component, "render", None)):

@@ -26,6 +26,7 @@ export function apiOf(extension) {
       }
       if (typeof tool.execute !== "function") throw new Error(`Tool "${tool.name}" must define execute()`);
       extension.tools.set(tool.name, tool);
+      if (tool.renderCall || tool.renderResult) post(who, "accepted", "registerToolRenderer");
       call("register_tool", {
         name: tool.name, label: tool.label ?? null, description: tool.description, parameters: tool.parameters,
         promptSnippet: tool.promptSnippet ?? null, promptGuidelines: tool.promptGuidelines ?? [],

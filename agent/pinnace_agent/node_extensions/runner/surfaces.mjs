@@ -28,6 +28,7 @@ class Surface {
     this.focus = undefined;
     this.listeners = new Set();
     this.timer = undefined;
+    this.make = undefined;
     this.isOver = false;
     this.isHidden = false;
     this.ended = () => {};
@@ -74,7 +75,14 @@ class Surface {
     if (columns !== undefined) {
       const isOther = this.columns !== 0;
       [this.columns, this.rows] = [columns, rows];
-      if (isOther) this.component?.invalidate?.();
+      try {
+        const make = this.make;
+        this.make = undefined;
+        make?.();
+        if (isOther) this.component?.invalidate?.();
+      } catch (error) {
+        this.fail(error);
+      }
       this.draw();
     }
     if (data !== undefined) {
@@ -182,14 +190,13 @@ export function stay(who, place, key, factory, ...more) {
       send({ type: "stray", extension: who.extension, error: errorOf(error) });
     };
     surface.ended = () => component?.dispose?.();
-    try {
+    // Not made before a client draws it, as in pi's RPC mode.
+    surface.make = () => {
       component = factory(surface.tui, theme, ...more.map((each) => each(surface)));
-      post(who, "surface.open", surface.number, place, key ?? null);
       surface.use(component);
-      staying.set(name, end);
-    } catch (error) {
-      surface.fail(error);
-    }
+    };
+    staying.set(name, end);
+    post(who, "surface.open", surface.number, place, key ?? null);
   });
 }
 

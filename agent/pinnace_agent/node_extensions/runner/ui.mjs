@@ -75,7 +75,7 @@ export function userInterfaceOf(who) {
     },
     setTitle: (title) => post(who, "ui.setTitle", title),
     setEditorText: (text) => post(who, "ui.setEditorText", text),
-    pasteToEditor: (text) => post(who, "ui.setEditorText", text),
+    pasteToEditor: (text) => post(who, "ui.pasteToEditor", text),
     getEditorText: () => "",
     custom: (factory, options) => custom(who, factory, options),
     onTerminalInput: () => nothing,

@@ -113,6 +113,8 @@ class SetEditorText(TypedDict):
     id: str
     method: Literal["set_editor_text"]
     text: str
+    paste: NotRequired[Literal[True]]
+    """Whether it is inserted at the cursor; absent: it takes the place of what is written there."""
 
 
 UiRequest: TypeAlias = Select | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SetEditorText
