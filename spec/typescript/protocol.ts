@@ -2326,6 +2326,7 @@ export interface TurnStart {
 export interface UiSurfaceClose {
   /** The type of the record. */
   type: "ui_surface_close";
+  /** The surface's name. */
   surface: string;
 }
 
@@ -2336,6 +2337,7 @@ export interface UiSurfaceClose {
 export interface UiSurfaceDraw {
   /** The type of the record. */
   type: "ui_surface_draw";
+  /** The surface's name. */
   surface: string;
   /** All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others. */
   lines: string[];
@@ -3472,14 +3474,23 @@ export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
 /** Where a surface over the screen is. */
 export interface SurfaceLayout {
+  /** The edge or corner of the screen at which the overlay lies; absent: the middle. */
   anchor?: "center" | "top-left" | "top-right" | "bottom-left" | "bottom-right" | "top-center" | "bottom-center" | "left-center" | "right-center";
+  /** How wide it is. */
   width?: string;
+  /** The fewest columns that it has, if the screen has these. */
   minWidth?: string;
+  /** The most lines that are shown of it. */
   maxHeight?: string;
+  /** The line of its upper edge, in place of the anchor's. */
   row?: string;
+  /** The column of its left edge, in place of the anchor's. */
   column?: string;
+  /** Columns by which it is moved to the right; negative: to the left. */
   offsetX?: number;
+  /** Lines by which it is moved down; negative: up. */
   offsetY?: number;
+  /** How far from the edges of the screen it stays. */
   margin?: number;
 }
 

@@ -237,6 +237,17 @@ MEANINGS: Final[Mapping[str, str]] = {
         "Why it is over. `answered`: another client of a durable agent has answered it; `timeout`: its time is over; "
         "`cancelled`: what has asked is cancelled or has ended."
     ),
+    "UiSurfaceClose.surface": "The surface's name.",
+    "UiSurfaceDraw.surface": "The surface's name.",
+    "SurfaceLayout.anchor": "The edge or corner of the screen at which the overlay lies; absent: the middle.",
+    "SurfaceLayout.width": "How wide it is.",
+    "SurfaceLayout.minWidth": "The fewest columns that it has, if the screen has these.",
+    "SurfaceLayout.maxHeight": "The most lines that are shown of it.",
+    "SurfaceLayout.row": "The line of its upper edge, in place of the anchor's.",
+    "SurfaceLayout.column": "The column of its left edge, in place of the anchor's.",
+    "SurfaceLayout.offsetX": "Columns by which it is moved to the right; negative: to the left.",
+    "SurfaceLayout.offsetY": "Lines by which it is moved down; negative: up.",
+    "SurfaceLayout.margin": "How far from the edges of the screen it stays.",
     "LeftOutExtension.reason": "Why it is not loaded.",
     "CompactionEnd.result": "The result; null if the compaction failed or was aborted.",
     "CompactionResult.usage": "The usage of the summary.",
