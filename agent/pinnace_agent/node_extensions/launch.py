@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.shell.child_processes import Child, children
 
-RUNNER: Final = Path(__file__).with_name("runner") / "main.mjs"
+RUNNER: Final = Path(__file__).with_name("runner") / "main.cjs"
 MAX_HEAP_MIB: Final = 2048
 """The memory of its objects: a session of 100 MB takes a tenth of it."""
 

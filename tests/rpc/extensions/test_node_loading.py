@@ -4,6 +4,7 @@ import json
 import stat
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,28 @@ def test_a_second_start_takes_what_was_stripped_and_compiled(scripted: Start) ->
     cache = Path(one.pi.home.env["HOME"]) / ".cache" / "pinnace" / "node"
     assert 1 == len(list((cache / "stripped").iterdir()))
     assert 0o700 == stat.S_IMODE(cache.stat().st_mode)
+
+
+@pytest.mark.parametrize("damage", ["cut", "another source", "another file"])
+def test_what_was_kept_of_something_else_is_not_taken(
+    agent: AgentStarter, tmp_path: Path, node_program: str, damage: str
+) -> None:
+    write(tmp_path, {"gate.ts": greeting("one")})
+    cache = tmp_path / "cache"
+    start = partial(agent, (), "-e", str(tmp_path / "gate.ts"))
+    env = {"PINNACE_NODE": node_program, "XDG_CACHE_HOME": str(cache)}
+    first = Extended(start(env=env)).notice()
+    (kept,) = (cache / "pinnace" / "node" / "stripped").iterdir()
+    entry = json.loads(kept.read_text())
+    entry["code"] = entry["code"].replace("one", "two")
+    if damage == "another source":
+        entry["source"] += " "
+    elif damage == "another file":
+        entry["file"] += "x"
+    kept.write_text(json.dumps(entry)[: -2 if damage == "cut" else None])
+
+    assert first == Extended(start(env=env)).notice()
+    assert json.loads(kept.read_text())["code"] != entry["code"]
 
 
 def test_a_name_that_is_not_there_fails_when_it_is_used(scripted: Start) -> None:

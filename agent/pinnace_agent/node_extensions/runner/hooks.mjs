@@ -2,12 +2,11 @@
  * How modules of extensions are found and read: TypeScript without a build step, and the packages of pi.
  *
  * The packages of pi are answered by modules of ours, also where an extension has its own copy, as pi does. TypeScript is
- * stripped of its types by node, also below `node_modules`; the result is cached by the hash of the source. Like the
+ * stripped of its types by node, also below `node_modules`; the result is kept with its source. Like the
  * loader of pi: relative imports need no suffix, `.js` may mean `.ts`, imports of types alone need no `type`, and modules
  * have `require`, `__dirname` and `__filename`.
  */
 
-import { createHash } from "node:crypto";
 import fs from "node:fs";
 import module, { createRequire } from "node:module";
 import path from "node:path";
@@ -153,11 +152,11 @@ function facade(url) {
 /** The source of a TypeScript module as JavaScript, and its format. */
 function withoutTypes(file) {
   const source = textOf(file);
-  const kept = cacheFolder === null ? null : path.join(cacheFolder, "stripped", `${digest(file, source)}.js`);
-  let code = kept === null ? undefined : read(kept);
+  const place = cacheFolder === null ? null : placeOf(file);
+  let code = place === null ? undefined : kept(place, file, source);
   if (code === undefined) {
     code = withoutUnused(strip(source, file));
-    if (kept !== null) write(kept, code);
+    if (place !== null) keep(place, { format: FORMAT, node: process.version, file, source, code });
   }
   const isCommon = file.endsWith(".cts") || (!file.endsWith(".mts") && !isModule(code) && /\b(?:module\.exports|exports\.\w+\s*=)/.test(code));
   return isCommon ? { format: "commonjs", source: code } : { format: "module", source: withCommon(code) };
@@ -217,22 +216,29 @@ function withCommon(code) {
 
 // --- the cache -------------------------------------------------------------------------------------
 
-const digest = (file, source) => createHash("sha256").update(`1\0${process.version}\0${path.extname(file)}\0`).update(source).digest("hex");
+/** Changes with what is made of a source. */
+const FORMAT = 2;
 
-function read(file) {
+/** The file for what was made of a source file; two of a very long path may have the same. */
+const placeOf = (file) => path.join(cacheFolder, "stripped", `${Buffer.from(file).toString("base64url").slice(-200)}.json`);
+
+/** What was made of exactly this source; compared with it, since to hash it takes longer to load than to read it. */
+function kept(place, file, source) {
   try {
-    return textOf(file);
+    const found = JSON.parse(textOf(place));
+    const isIt = found.format === FORMAT && found.node === process.version && found.file === file && found.source === source;
+    return isIt && typeof found.code === "string" ? found.code : undefined;
   } catch {
     return undefined;
   }
 }
 
-function write(file, text) {
+function keep(place, entry) {
   try {
-    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-    const whole = `${file}.${process.pid}`;
-    fs.writeFileSync(whole, text, { mode: 0o600 });
-    fs.renameSync(whole, file);
+    fs.mkdirSync(path.dirname(place), { recursive: true, mode: 0o700 });
+    const whole = `${place}.${process.pid}`;
+    fs.writeFileSync(whole, JSON.stringify(entry), { mode: 0o600 });
+    fs.renameSync(whole, place);
   } catch {
     // A cache that can't be written makes the next start slower, no more.
   }
