@@ -69,6 +69,21 @@ def test_a_signal_gives_a_dialog_up(scripted: Start) -> None:
     one.accepted(done)
 
 
+def test_what_is_asked_first_begins_first(scripted: Start) -> None:
+    body = """
+        const asked = Array.from({ length: 30 }, (_, number) => ctx.ui.confirm(`question ${number}`, ""));
+        await Promise.all(asked);
+    """
+    one = scripted(command(body))
+    done = one.begin("/do")
+
+    questions = [one.asked("confirm") for _ in range(30)]
+    assert [f"question {number}" for number in range(30)] == [each["title"] for each in questions]
+    for each in questions:
+        one.reply(each, confirmed=True)
+    one.accepted(done)
+
+
 def test_what_needs_a_terminal_answers_as_in_rpc_mode(scripted: Start) -> None:
     body = """
         const custom = await ctx.ui.custom(() => { throw new Error("never called"); });
