@@ -51,7 +51,7 @@ from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.fields import with_line_ends
 from pinnace_tui.footer import FooterState, branch_of, footer, welcome
 from pinnace_tui.guarded import Guarded
-from pinnace_tui.input.keys import Keys
+from pinnace_tui.input.keys import Keys, Shortcut, in_words
 from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
 from pinnace_tui.surfaces import KINDS, Surfaces
@@ -515,6 +515,16 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         names = [(each["name"], each.get("description", "")) for each in commands["commands"]]
         self._commands.of_agent = {name for name, _ in names}
         self._editor.commands = [*self._commands.listed(), *names]
+        await self._bind_shortcuts(client)
+
+    async def _bind_shortcuts(self, client: "AsyncioClient") -> None:
+        """Give extensions the keys that they want, and show which they can't have."""
+        listed: list[Record] = []
+        with suppress(pinnace.CommandFailed):  # an agent of an older version has none
+            listed = objects(cast("Record", await client.get_shortcuts()), "shortcuts")
+        shortcuts = [Shortcut(text(each, "key"), text(each, "description"), text(each, "path")) for each in listed]
+        for problem in self.keys.bind(shortcuts):
+            self.transcript.notice(problem, "warning")
 
     def _show_warnings(self) -> None:
         """Show what the agent warns of and was not shown in this conversation: none is part of the session."""
@@ -637,6 +647,14 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     def on_editor_acted(self, event: Editor.Acted) -> None:
         """Do what a key means."""
         self.act(event.action)
+
+    def on_editor_shortcut_pressed(self, event: Editor.ShortcutPressed) -> None:
+        """Let an extension do what it does at a key."""
+        self._perform(self._run_shortcut(event.key))
+
+    async def _run_shortcut(self, key: str) -> None:
+        if not (await self.client.run_shortcut(key))["started"]:
+            self.report(f"no extension has the key {in_words(key)} any more", "warning")
 
     def act(self, action: str) -> None:  # noqa: PLR0912 - one case an action
         """Do an action, by its name in the keybindings."""

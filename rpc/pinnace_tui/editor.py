@@ -84,6 +84,14 @@ class Editor(TextBox):
             super().__init__()
             self.action = action
 
+    class ShortcutPressed(Message):
+        """A key of an extension was pressed."""
+
+        def __init__(self, key: str) -> None:
+            """Name it."""
+            super().__init__()
+            self.key = key
+
     class Cleared(Message):
         """The text was removed; it is in the history."""
 
@@ -138,6 +146,11 @@ class Editor(TextBox):
 
     async def on_key(self, event: events.Key) -> None:
         """Do what a key means here, before the text area inserts it."""
+        if (shortcut := self.keys.shortcut(event.key)) is not None:
+            self.post_message(self.ShortcutPressed(shortcut.key))
+            event.stop()
+            event.prevent_default()
+            return
         action = self.keys.action(event.key)
         if self._suggestions.found and self._offered != (self.text, self.cursor_location):
             self._offer(is_asked=False)  # the event of the last change has not come yet

@@ -21,6 +21,7 @@ export type Command =
   | GetForkMessagesCommand
   | GetCommandsCommand
   | GetToolsCommand
+  | GetShortcutsCommand
   | GetQueueCommand
   | GetAvailableModelsCommand
   | GetAvailableThinkingLevelsCommand
@@ -47,6 +48,7 @@ export type Command =
   | ReloadCommand
   | HelloCommand
   | UiSurfaceInputCommand
+  | RunShortcutCommand
   | ExtensionUiResponseCommand
   | ClientResponseCommand
   | QueueMessageCommand
@@ -112,6 +114,7 @@ export type Response =
   | GetForkMessagesResponse
   | GetCommandsResponse
   | GetToolsResponse
+  | GetShortcutsResponse
   | GetQueueResponse
   | GetAvailableModelsResponse
   | GetAvailableThinkingLevelsResponse
@@ -138,6 +141,7 @@ export type Response =
   | ReloadResponse
   | HelloResponse
   | UiSurfaceInputResponse
+  | RunShortcutResponse
   | QueueMessageResponse
   | ResetResponse
   | BranchResponse
@@ -522,6 +526,18 @@ export interface GetSessionStatsCommand {
 }
 
 /**
+ * List the keys that extensions have registered, for a client that shows a terminal.
+ * Rules: C-11, C-9, R-UI-12.
+ * This program's alone.
+ */
+export interface GetShortcutsCommand {
+  /** The type of the record. */
+  type: "get_shortcuts";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+}
+
+/**
  * Read the state of the agent and its selections.
  * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01, R-WRN-01, R-WRN-02, R-WRN-03.
  * Since 0.16.0.
@@ -714,6 +730,20 @@ export interface ResetCommand {
   type: "reset";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+}
+
+/**
+ * Start what an extension does at a key. It is answered at once; a failure is an `extension_error`.
+ * Rules: R-UI-12.
+ * This program's alone.
+ */
+export interface RunShortcutCommand {
+  /** The type of the record. */
+  type: "run_shortcut";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The key, as `get_shortcuts` lists it. */
+  key: string;
 }
 
 /**
@@ -1352,6 +1382,23 @@ export interface GetSessionStatsResponse {
 }
 
 /**
+ * `get_shortcuts` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface GetShortcutsResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "get_shortcuts";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Shortcuts;
+}
+
+/**
  * `get_state` was carried out, or accepted.
  * Since 0.16.0.
  */
@@ -1533,6 +1580,23 @@ export interface ResetResponse {
   command: "reset";
   /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
+}
+
+/**
+ * `run_shortcut` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface RunShortcutResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "run_shortcut";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: ShortcutRun;
 }
 
 /**
@@ -1968,7 +2032,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -3309,6 +3373,27 @@ export interface ShellResult {
   fullOutputPath?: string;
 }
 
+/** A key that an extension has registered. */
+export interface ShortcutInfo {
+  /** In lower case, modifiers first: `ctrl+shift+p`, `f5`, `pageup`. */
+  key: string;
+  /** What it does, in the words of the extension. */
+  description?: string;
+  /** The extension. */
+  path: string;
+}
+
+/** Whether the function of a key was started. */
+export interface ShortcutRun {
+  /** False: no extension has this key now. */
+  started: boolean;
+}
+
+/** Of several with one key, the last one is run. */
+export interface Shortcuts {
+  shortcuts: ShortcutInfo[];
+}
+
 /** Where a command comes from, as later generations say it. */
 export interface SourceInfo {
   /** The path of the file. */
@@ -3840,6 +3925,7 @@ export interface ResponseOf {
   get_fork_messages: GetForkMessagesResponse;
   get_commands: GetCommandsResponse;
   get_tools: GetToolsResponse;
+  get_shortcuts: GetShortcutsResponse;
   get_queue: GetQueueResponse;
   get_available_models: GetAvailableModelsResponse;
   get_available_thinking_levels: GetAvailableThinkingLevelsResponse;
@@ -3866,6 +3952,7 @@ export interface ResponseOf {
   reload: ReloadResponse;
   hello: HelloResponse;
   ui_surface_input: UiSurfaceInputResponse;
+  run_shortcut: RunShortcutResponse;
   queue_message: QueueMessageResponse;
   reset: ResetResponse;
   branch: BranchResponse;

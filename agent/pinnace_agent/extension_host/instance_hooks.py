@@ -1,6 +1,6 @@
 """The extensions of one session instance, as the engine's jobs ask them: an `ExtensionInstance` over a runner."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from pinnace_agent.config.settings import CompactionSettings
@@ -70,6 +70,19 @@ class InstanceHooks:
     def command_infos(self) -> Sequence[CommandInfo]:
         """Describe the commands of the extensions."""
         return self._runner.commands.infos()
+
+    def shortcuts(self) -> Sequence[Mapping[str, object]]:
+        """Describe the keys of the extensions, as on the wire."""
+        return [
+            {"key": each.key, "path": extension.path}
+            | ({} if each.description is None else {"description": each.description})
+            for extension in self._runner.extensions
+            for each in extension.shortcuts.values()
+        ]
+
+    def run_shortcut(self, key: str) -> bool:
+        """Start what an extension does at a key; return whether one has it."""
+        return self._runner.run_shortcut(key)
 
     def at_work(self) -> Sequence[str]:
         """Return the paths of the extensions with a background task that runs."""

@@ -222,6 +222,15 @@ class Bridge:
 
         self.api.register_command(name, run, description=description, complete=complete if completes else None)
 
+    def register_shortcut(self, key: str, description: str | None) -> None:
+        """Register what the extension does at a key."""
+
+        async def run(ctx: Context) -> None:
+            self._contexts[OWN_CONTEXT] = ctx
+            await self.call("shortcut", name=key, context=OWN_CONTEXT)
+
+        self.api.shortcut(key, description=description)(run)
+
     # The bus.
 
     def listen(self, channel: str, post: Callable[[Mapping[str, object]], None]) -> None:

@@ -99,11 +99,13 @@ def _register_command(bridge: Bridge, _number: int | None, values: Values) -> No
     )
 
 
+def _register_shortcut(bridge: Bridge, _number: int | None, values: Values) -> None:
+    bridge.register_shortcut(values.text(0, "shortcut"), values.text_or_none(1, "description"))
+
+
 def _accept(bridge: Bridge, _number: int | None, values: Values) -> None:
     """Accept what nothing calls, as from an extension in Python."""
     match values.text(0, "member"):
-        case "registerShortcut":
-            bridge.api.shortcut("any")(_uncalled)
         case "registerMessageRenderer":
             bridge.api.message_renderer("any")(_uncalled)
         case "registerEntryRenderer":
@@ -139,6 +141,7 @@ NOW: Final[Mapping[str, Now]] = {
     "register_tool": lambda bridge, _number, values: bridge.register_tool(values.record(0, "tool")),
     "register_command": _register_command,
     "register_flag": _flag,
+    "register_shortcut": _register_shortcut,
     "get_flag": lambda bridge, _number, values: bridge.api.get_flag(values.text(0, "name")),
     "accepted": _accept,
     "send_message": _send_message,

@@ -181,6 +181,11 @@ class BlockingCommands(ABC):
         data = self.request("get_tools")
         return cast("replies.Tools", data_of("get_tools", data))
 
+    def get_shortcuts(self) -> replies.Shortcuts:
+        """List the keys that extensions have registered, for a client that shows a terminal."""
+        data = self.request("get_shortcuts")
+        return cast("replies.Shortcuts", data_of("get_shortcuts", data))
+
     def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
         """List the queued messages and, on request, those that were returned to clients.
 
@@ -422,3 +427,12 @@ class BlockingCommands(ABC):
             closed: Whether the user has closed it.
         """
         self.request("ui_surface_input", surface=surface, columns=columns, rows=rows, data=data, key=key, closed=closed)
+
+    def run_shortcut(self, key: str) -> replies.ShortcutRun:
+        """Start what an extension does at a key. It is answered at once; a failure is an `extension_error`.
+
+        Args:
+            key: The key, as `get_shortcuts` lists it.
+        """
+        data = self.request("run_shortcut", key=key)
+        return cast("replies.ShortcutRun", data_of("run_shortcut", data))

@@ -185,6 +185,11 @@ class Commands(ABC):
         data = await self.request("get_tools")
         return cast("replies.Tools", data_of("get_tools", data))
 
+    async def get_shortcuts(self) -> replies.Shortcuts:
+        """List the keys that extensions have registered, for a client that shows a terminal."""
+        data = await self.request("get_shortcuts")
+        return cast("replies.Shortcuts", data_of("get_shortcuts", data))
+
     async def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
         """List the queued messages and, on request, those that were returned to clients.
 
@@ -434,3 +439,12 @@ class Commands(ABC):
             key=key,
             closed=closed,
         )
+
+    async def run_shortcut(self, key: str) -> replies.ShortcutRun:
+        """Start what an extension does at a key. It is answered at once; a failure is an `extension_error`.
+
+        Args:
+            key: The key, as `get_shortcuts` lists it.
+        """
+        data = await self.request("run_shortcut", key=key)
+        return cast("replies.ShortcutRun", data_of("run_shortcut", data))

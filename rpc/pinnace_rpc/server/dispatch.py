@@ -172,6 +172,9 @@ class OpenCommands:
         elif pending.name == "ui_surface_input":
             given = cast("cmd.UiSurfaceInput", pending.command)  # the model of this name
             self._answer(ref, lambda: _take_surface_input(given, agent))
+        elif pending.name == "run_shortcut":
+            key = cast("cmd.RunShortcut", pending.command).key  # the model of this name
+            self._answer(ref, lambda: _run_shortcut(key, agent))
         else:
             hello = cast("cmd.Hello", pending.command)  # the only one that is left
             self._answer(ref, lambda: self._hello(ref, hello, agent))
@@ -483,6 +486,12 @@ def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> Non
         return
     size = None if given.columns is None or given.rows is None else (given.columns, given.rows)
     agent.extensions.take_surface_input(given.surface, size, given.data, given.key, is_closed=given.closed)
+
+
+def _run_shortcut(key: str, agent: "AgentReads") -> Mapping[str, object]:
+    """Start what an extension does at a key."""
+    instance = None if agent.extensions is None else agent.extensions.instance
+    return {"started": instance is not None and instance.run_shortcut(key)}
 
 
 def _accept_data(name: str, effect: fx.Accept, text: str | None) -> Mapping[str, object] | None:

@@ -251,6 +251,13 @@ def get_tools(read: Read) -> Data:
     }
 
 
+def get_shortcuts(read: Read) -> Data:
+    """The keys that extensions have registered."""
+    extensions = read.agent.extensions
+    instance = None if extensions is None else extensions.instance
+    return {"shortcuts": [] if instance is None else instance.shortcuts()}
+
+
 def get_queue(read: Read) -> Data:
     """The queued messages in the order of their delivery, and on request those that were returned."""
     command: cmd.GetQueue = read.command
@@ -318,6 +325,7 @@ QUERIES: Final[Mapping[str, Callable[[Read], Data]]] = {
         get_tree,
         get_commands,
         get_tools,
+        get_shortcuts,
         get_queue,
     )
 }

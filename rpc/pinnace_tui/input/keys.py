@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "tui.input.submit": ("enter",),
@@ -106,6 +106,20 @@ OTHERS: Final = frozenset(
 )
 """What else pi's file may hold: actions of parts that this client does not have."""
 
+RESERVED: Final = frozenset(
+    "app.interrupt app.clear app.exit app.suspend app.thinking.cycle app.model.cycleForward app.model.select "
+    "app.tools.expand app.thinking.toggle app.editor.external app.message.copy app.message.followUp "
+    "tui.input.submit".split()
+)
+"""Actions whose keys no extension takes, as in pi."""
+_RESERVED_KEYS: Final[Mapping[str, str]] = {
+    "enter": "tui.select.confirm",
+    "escape": "tui.select.cancel",
+    "ctrl+c": "tui.input.copy",
+    "ctrl+k": "tui.editor.deleteToLineEnd",
+}
+"""Further ones, of parts of this client whose keys are fixed."""
+
 FILE_NAME: Final = "keybindings.json"
 _SPECIAL: Final[Mapping[str, str]] = {"esc": "escape", "return": "enter"}
 # Where Textual's name of a key is not that of its character. Here, since `main` reads keys before Textual is imported.
@@ -124,8 +138,19 @@ _NAMES: Final = frozenset(
 ) | {f"f{number}" for number in range(1, 25)}
 
 
+class Shortcut(NamedTuple):
+    """A key of an extension."""
+
+    key: str
+    """As the agent lists it."""
+    description: str
+    """What it does; empty: unknown."""
+    path: str
+    """The extension."""
+
+
 class Keys:
-    """The keys of each action."""
+    """The keys of each action, and those of extensions."""
 
     def __init__(self, changes: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """Take the user's changes to the defaults."""
@@ -134,10 +159,40 @@ class Keys:
         # A key that the user gives to an action is no more the default one of another.
         pairs = [*_pairs({each: keys for each, keys in DEFAULTS.items() if each not in changes}), *_pairs(changes)]
         self._actions = {_normal(key): action for key, action in pairs}
+        self._reserved = {_normal(key): action for key, action in _RESERVED_KEYS.items()}
+        self._reserved |= {key: action for key, action in self._actions.items() if action in RESERVED}
+        self._shortcuts: dict[frozenset[str], Shortcut] = {}
 
     def action(self, key: str) -> str | None:
-        """Return the action of a key, as Textual names it."""
-        return self._actions.get(_normal(key))
+        """Return the action of a key, as Textual names it; None: it has none, or an extension has the key."""
+        return None if self._shortcuts and _normal(key) in self._shortcuts else self._actions.get(_normal(key))
+
+    def shortcut(self, key: str) -> Shortcut | None:
+        """Return what an extension does at a key, as Textual names it."""
+        return self._shortcuts.get(_normal(key)) if self._shortcuts else None
+
+    def bind(self, shortcuts: Sequence[Shortcut]) -> list[str]:
+        """Give extensions their keys, in place of those that they had; of several with one key, the last has it.
+
+        Returns:
+            A line for each that gets no key, and for each that takes a key of an action or of another extension.
+        """
+        self._shortcuts = {}
+        problems: list[str] = []
+        for each in shortcuts:
+            what = f"{each.path}: the shortcut {each.key}"
+            if not _is_key(each.key):
+                problems.append(f"{what} has no effect: expected a key such as ctrl+shift+p, alt+x or f5")
+                continue
+            key = _normal(each.key)
+            if (reserved := self._reserved.get(key)) is not None:
+                problems.append(f"{what} has no effect: it is the key of {reserved}")
+                continue
+            former = self._shortcuts.get(key)
+            if (taken := self._actions.get(key) if former is None else former.path) is not None:
+                problems.append(f"{what} takes the key of {taken}")
+            self._shortcuts[key] = each
+        return problems
 
     def rows(self) -> list[tuple[str, str]]:
         """Return actions that have keys, with their keys in words."""
@@ -149,6 +204,9 @@ class Keys:
         keys = dict(self.rows())
         rows = [(keys.get(action, "no key"), meaning, action) for action, meaning in MEANINGS.items()]
         rows.sort(key=lambda row: row[0] == "no key")
+        rows += [
+            (in_words(each.key), each.description or "of an extension", each.path) for each in self._shortcuts.values()
+        ]
         width = max(len(labels) for labels, _, _ in rows)
         return [f"{labels:{width}}  {meaning}  ({action})" for labels, meaning, action in rows]
 

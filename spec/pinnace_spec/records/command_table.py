@@ -51,6 +51,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "get_fork_messages": {},
     "get_commands": {},
     "get_tools": {},
+    "get_shortcuts": {},
     "get_queue": {
         "returned": (bool, False, "returned"),
     },
@@ -132,6 +133,9 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "key": (str, None, "key"),
         "closed": (bool, False, "closed"),
     },
+    "run_shortcut": {
+        "key": (str, ..., "key"),
+    },
     "extension_ui_response": {
         "value": (None, None, "value"),
         "confirmed": (None, None, "confirmed"),
@@ -172,6 +176,7 @@ WORK_COMMANDS: Final = (
     "reload",
     "hello",
     "ui_surface_input",
+    "run_shortcut",
 )
 
 READS: Final = (
@@ -184,6 +189,7 @@ READS: Final = (
     "get_fork_messages",
     "get_commands",
     "get_tools",
+    "get_shortcuts",
     "get_queue",
     "get_available_models",
     "get_available_thinking_levels",
@@ -240,12 +246,14 @@ OVERTAKING: Final = (
     "abort_bash",
     "hello",
     "ui_surface_input",
+    "run_shortcut",
 )
 """Never wait behind a barrier (C-9), as reads and answers."""
 
 OWN_COMMANDS: Final = (
     "abort_tool",
     "get_tools",
+    "get_shortcuts",
     "get_queue",
     "navigate_tree",
     "set_label",
@@ -254,6 +262,7 @@ OWN_COMMANDS: Final = (
     "set_tool_approval",
     "reload",
     "ui_surface_input",
+    "run_shortcut",
     "client_response",
 )
 """No release of the original has them: clients of older generations can use `hello` alone of ours."""

@@ -411,6 +411,17 @@ class GetTools(CommandModel):
     type: Literal["get_tools"]
 
 
+class GetShortcuts(CommandModel):
+    """List the keys that extensions have registered, for a client that shows a terminal."""
+
+    since = None
+    group = "Queries"
+    kind = "read"
+    errors = _WAITS
+    answer = "Shortcuts"
+    type: Literal["get_shortcuts"]
+
+
 class GetQueue(CommandModel):
     """List the queued messages and, on request, those that were returned to clients."""
 
@@ -765,6 +776,20 @@ class UiSurfaceInput(CommandModel):
     """The name of the key, such as `ctrl+c`, `enter` or `a`."""
     closed: StrictBool = False
     """Whether the user has closed it."""
+
+
+class RunShortcut(CommandModel):
+    """Start what an extension does at a key. It is answered at once; a failure is an `extension_error`."""
+
+    since = None
+    group = "Protocol, dialogs and files"
+    kind = "work"
+    waits = False
+    sample = {"key": "ctrl+alt+p"}
+    answer = "ShortcutRun"
+    type: Literal["run_shortcut"]
+    key: StrictStr
+    """The key, as `get_shortcuts` lists it."""
 
 
 class ExtensionUiResponse(CommandModel):

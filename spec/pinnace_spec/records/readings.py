@@ -303,6 +303,30 @@ class Commands(OutputModel):
     commands: list[CommandInfo]
 
 
+class ShortcutInfo(OutputModel):
+    """A key that an extension has registered."""
+
+    key: NonEmpty
+    """In lower case, modifiers first: `ctrl+shift+p`, `f5`, `pageup`."""
+    description: str | None = None
+    """What it does, in the words of the extension."""
+    path: NonEmpty
+    """The extension."""
+
+
+class Shortcuts(OutputModel):
+    """Of several with one key, the last one is run."""
+
+    shortcuts: list[ShortcutInfo]
+
+
+class ShortcutRun(OutputModel):
+    """Whether the function of a key was started."""
+
+    started: bool
+    """False: no extension has this key now."""
+
+
 class ToolInfo(OutputModel):
     """A tool of the agent or of an extension."""
 

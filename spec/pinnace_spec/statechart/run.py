@@ -131,6 +131,7 @@ _SETTINGS: Final = (
     *rows(NOT_SWITCHING, READS, "", None, "answer", "C-11"),
     *rows(RUN_STATES, ("hello",), "", None, "answer", "R-HEL-01"),
     *rows(RUN_STATES, ("ui_surface_input",), "", None, "answer", "R-UI-09"),
+    *rows(RUN_STATES, ("run_shortcut",), "", None, "answer", "R-UI-12"),
     *rows(RUN_STATES, NON_COMMANDS, "", None, "refuse_line", "R-ERR-01 R-ERR-02"),
 )
 

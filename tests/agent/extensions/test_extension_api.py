@@ -276,16 +276,30 @@ def test_commands_are_registered() -> None:
         bench.pi.register_command("x", lambda args, ctx: None)
 
 
-def test_keys_and_renderers_are_accepted() -> None:
-    """Nothing calls them without a terminal, and their decorators return the function."""
+def test_keys_are_registered_by_one_name_each() -> None:
+    """However their modifiers are ordered; the later function of an extension has the key."""
     bench = Bench()
-    bench.pi.shortcut("ctrl+x", description="Cut")(lambda ctx: None)
+    for key in ("Shift+ctrl+X", "ctrl+shift+x"):
+        bench.pi.shortcut(key, description=key)(lambda ctx: None)
+    bench.pi.shortcut("alt++")(lambda ctx: None)
+    bench.pi.shortcut("+")(lambda ctx: None)
+    described = {key: each.description for key, each in bench.extension.shortcuts.items()}
+    assert described == {"ctrl+shift+x": "ctrl+shift+x", "alt++": None, "+": None}
+    with pytest.raises(TypeError, match=r"shortcut ctrl\+y"):
+        bench.pi.shortcut("ctrl+y")(lambda: None)
+    with pytest.raises(ValueError, match="key of a shortcut is empty"):
+        bench.pi.shortcut(" ")
+    with pytest.raises(TypeError, match="key of a shortcut must be a string"):
+        bench.pi.shortcut(5)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_renderers_are_accepted() -> None:
+    """Nothing calls them, and their decorators return the function."""
+    bench = Bench()
     bench.pi.message_renderer("a")(lambda *_: None)
     bench.pi.entry_renderer("b")(lambda *_: None)
     bench.pi.markdown_transformer(message_types=["user"])(lambda text: text)
     assert print is bench.pi.tool_renderer(print)
-    with pytest.raises(TypeError, match="shortcut ctrl"):
-        bench.pi.shortcut("ctrl+y")(lambda: None)
 
 
 def test_flags_have_a_type_and_a_default() -> None:

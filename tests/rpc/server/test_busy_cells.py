@@ -131,6 +131,7 @@ NEUTRAL: Final[tuple[Record, ...]] = (
     {"type": "clear_queue"},
     {"type": "hello"},
     {"type": "ui_surface_input", "surface": "none", "data": "a"},
+    {"type": "run_shortcut", "key": "f5"},
     {"type": "abort_bash"},
     {"type": "bash", "command": "true"},
     {"type": "extension_ui_response", "id": "nobody"},
@@ -139,7 +140,7 @@ NEUTRAL: Final[tuple[Record, ...]] = (
     {"type": "unknown"},
 )
 # Those among them that overtake a session command; the last ones even while the session is being replaced.
-ALWAYS_AT_ONCE: Final = ("hello", "ui_surface_input", "abort_bash", "parse", "unknown")
+ALWAYS_AT_ONCE: Final = ("hello", "ui_surface_input", "run_shortcut", "abort_bash", "parse", "unknown")
 
 
 class Cell:

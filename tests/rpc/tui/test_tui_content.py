@@ -34,7 +34,7 @@ from pinnace_tui.content.transcript import (
 )
 from pinnace_tui.content.values import Record
 from pinnace_tui.footer import FooterState, footer
-from pinnace_tui.input.keys import Keys, in_words, read_keys
+from pinnace_tui.input.keys import Keys, Shortcut, in_words, read_keys
 from pinnace_tui.main import theme_and_flags
 
 
@@ -351,6 +351,30 @@ def test_a_wrong_key_costs_itself_alone(
     assert [True] == [each.startswith(f"{path}: {problem}") for each in problems]
     assert ("app.tools.expand", "app.suspend") == (keys.action("f9"), keys.action("f8"))
     assert (in_words(keys_left), "app.exit") == (dict(keys.rows())["app.exit"], keys.action(keys_left))
+
+
+def test_extensions_get_the_keys_that_are_not_reserved(tmp_path: Path) -> None:
+    """As in pi: reserved keys stay, others change hands with a warning, and of several extensions the last has one."""
+    path = tmp_path / "keybindings.json"
+    path.write_text('{"app.tools.expand": "f9"}')
+    keys, _ = read_keys(path)
+    wanted = ("ctrl+alt+p", "ctrl+c", "f9", "escape", "ctrl+k", "f3", "no key", "alt+ctrl+p", "ctrl+o")
+    problems = keys.bind([Shortcut(key, "", f"/{number}.ts") for number, key in enumerate(wanted)])
+    assert problems == [
+        "/1.ts: the shortcut ctrl+c has no effect: it is the key of app.clear",
+        "/2.ts: the shortcut f9 has no effect: it is the key of app.tools.expand",
+        "/3.ts: the shortcut escape has no effect: it is the key of app.interrupt",
+        "/4.ts: the shortcut ctrl+k has no effect: it is the key of tui.editor.deleteToLineEnd",
+        "/5.ts: the shortcut f3 takes the key of tui.altScreen.search",
+        "/6.ts: the shortcut no key has no effect: expected a key such as ctrl+shift+p, alt+x or f5",
+        "/7.ts: the shortcut alt+ctrl+p takes the key of /0.ts",
+    ]
+    held = {key: found.path for key in wanted if (found := keys.shortcut(key)) is not None}
+    assert held == {"ctrl+alt+p": "/7.ts", "f3": "/5.ts", "alt+ctrl+p": "/7.ts", "ctrl+o": "/8.ts"}
+    assert (None, "app.clear", "app.tools.expand") == (keys.action("f3"), keys.action("ctrl+c"), keys.action("f9"))
+    assert "Ctrl+Shift+F" == dict(keys.rows())["tui.altScreen.search"]
+    assert [] == keys.bind([])
+    assert "tui.altScreen.search" == keys.action("f3")
 
 
 def test_theme_files_of_the_original_map_or_are_reported(tmp_path: Path) -> None:

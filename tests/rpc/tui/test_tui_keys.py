@@ -88,6 +88,53 @@ def test_what_is_typed_and_pasted_arrives_in_every_field(tmp_path: Path) -> None
     play(check())
 
 
+SHORTCUTS: Final = """
+def extension(pi):
+    @pi.shortcut("f6", description="Ask at a key")
+    async def ask(ctx):
+        ctx.ui.set_status("answer", repr(await ctx.ui.input("A question?")))
+
+    @pi.shortcut("ctrl+c")
+    def never(ctx):
+        ctx.ui.set_status("answer", "never")
+
+    @pi.shortcut("f3")
+    def search(ctx):
+        raise RuntimeError("a defect at a key")
+"""
+
+
+def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
+    """R-UI-12: what is written stays; reserved keys are the client's; conflicts and failures are shown."""
+    (tmp_path / "keys.py").write_text(SHORTCUTS)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "keys.py"), size=(120, 40)) as screen:
+            shown = (
+                "shortcutctrl+chasnoeffect",
+                "shortcutf3takesthekeyoftui.altScreen.search",
+            )  # wherever it is wrapped
+            await screen.until(lambda: all(each in "".join(screen.text.split()) for each in shown))
+            screen.editor.put("written")
+            send(screen, b"\x1b[17~")
+            await screen.until(lambda: isinstance(screen.app.screen, Dialog) and screen.app.focused is not None)
+            await screen.takes_keys()
+            send(screen, b"yes\r")
+            await screen.until(lambda: "'yes'" in screen.line("#footer"))
+            assert "written" == screen.editor.text
+            send(screen, b"\x1bOR")
+            await screen.shows("a defect at a key")
+            send(screen, b"\x03")
+            await screen.until(lambda: screen.editor.text == "")
+            assert "never" not in screen.line("#footer")
+            await screen.say("/hotkeys")
+            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            assert any("F6" in row and "Ask at a key" in row for row in screen.app.keys.table())
+            await left(screen)
+
+    play(check())
+
+
 def test_a_narrow_terminal_ends_nothing(tmp_path: Path) -> None:
     """Questions of each kind, lists, a search, completions and typing, at six columns and fewer."""
     (tmp_path / "asks.py").write_text(ASKING)

@@ -109,6 +109,14 @@ class ExtensionInstance(Protocol):
         """Describe the commands of the extensions."""
         ...
 
+    def shortcuts(self) -> Sequence[Mapping[str, object]]:
+        """Describe the keys of the extensions, as on the wire."""
+        ...
+
+    def run_shortcut(self, key: str) -> bool:
+        """Start what an extension does at a key; return whether one has it."""
+        ...
+
     @property
     def decides_compactions(self) -> bool:
         """Whether handlers decide about compactions."""

@@ -22,9 +22,11 @@ from pinnace_agent.extensions.registration.registrations import (
     Function,
     McpServerInfo,
     ProviderRegistration,
+    ShortcutRegistration,
     ToolDefinition,
     ToolRegistration,
     registered_servers,
+    shortcut_key,
 )
 from pinnace_agent.extensions.registration.signatures import check_function
 from pinnace_agent.extensions.registration.tool_schema import names_around, tool_function
@@ -287,18 +289,34 @@ class Registering(ApiBase):
         if self._bound is not None:
             self._bound.unregister_provider(name)
 
-    # Accepted, so that an extension that has them loads. No client calls them; the terminal client warns of that.
-
     def shortcut(self, key: str, *, description: str | None = None) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept the function of a key; it is never called."""
+        """Let a function `(ctx)` run when the user presses a key; one that waits may be async (R-UI-12).
+
+        The terminal client binds the key, unless it is one of its own that no extension may have; of several
+        extensions with one key, the last one has it. An abort does not end the function; the end of the session
+        cancels it, and what it raises is reported.
+
+        Args:
+            key: Such as `ctrl+shift+p`, `alt+x`, `f5`. It replaces an earlier function of this extension.
+            description: What it does, for lists of keys.
+
+        Raises:
+            TypeError: The function doesn't take a context alone, or the key is no string.
+            ValueError: The key is empty.
+        """
         self._check_registering()
-        self._note_uncalled("shortcuts")
+        name = shortcut_key(_key_text(key))
+        shown = given_text_or_none(f"description of shortcut {name}", description)
 
         def decorate(function: _FunctionT) -> _FunctionT:
-            check_function(function, f"shortcut {key}", "(ctx)")
+            self._check_registering()
+            check_function(function, f"shortcut {name}", "(ctx)")
+            self._extension.shortcuts[name] = ShortcutRegistration(name, shown, function)
             return function
 
         return decorate
+
+    # Accepted, so that an extension that has them loads. No client calls them; the terminal client warns of that.
 
     def message_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
         """Accept a renderer of messages of a type; it is never called."""
@@ -393,6 +411,14 @@ class Registering(ApiBase):
     def _note_uncalled(self, what: str) -> None:
         if what not in self._extension.uncalled:
             self._extension.uncalled.append(what)
+
+
+def _key_text(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"the key of a shortcut must be a string such as ctrl+shift+p, not {type(key).__name__}")
+    if not key.strip():
+        raise ValueError("the key of a shortcut is empty: expected one such as ctrl+shift+p")
+    return key
 
 
 def _unchecked(*values: object) -> tuple[object, ...]:

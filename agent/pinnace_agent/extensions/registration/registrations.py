@@ -152,6 +152,16 @@ class CommandRegistration(NamedTuple):
     """Clients see it as a prompt of this path, and not as a command of the extension; None: it is one."""
 
 
+class ShortcutRegistration(NamedTuple):
+    """What an extension does at a key."""
+
+    key: str
+    """As `shortcut_key` returns it."""
+    description: str | None
+    function: Function
+    """`(ctx)`."""
+
+
 class FlagRegistration(NamedTuple):
     """A long option of the command line."""
 
@@ -194,6 +204,8 @@ class Extension:
     tools: dict[str, ToolRegistration] = field(default_factory=dict[str, ToolRegistration])
     commands: dict[str, CommandRegistration] = field(default_factory=dict[str, CommandRegistration])
     flags: dict[str, FlagRegistration] = field(default_factory=dict[str, FlagRegistration])
+    shortcuts: dict[str, ShortcutRegistration] = field(default_factory=dict[str, ShortcutRegistration])
+    """By key."""
     providers: list[ProviderRegistration] = field(default_factory=list[ProviderRegistration])
     """Registered while loading, until a session is bound."""
     mcp_servers: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
@@ -221,9 +233,21 @@ class Extension:
     def discard(self, state: Literal["failed", "stale"]) -> None:
         """Drop all registrations: the extension can no longer be used."""
         self.state = state
-        for registry in (self.handlers, self.tools, self.commands, self.flags, self.mcp_servers):
+        for registry in (self.handlers, self.tools, self.commands, self.flags, self.shortcuts, self.mcp_servers):
             registry.clear()
         self.providers.clear()
+
+
+_MODIFIERS: Final = ("ctrl", "shift", "alt", "super")
+
+
+def shortcut_key(key: str) -> str:
+    """Return the one name of a key, however its modifiers are ordered: `Shift+Ctrl+P` is `ctrl+shift+p`."""
+    *held, name = key.strip().lower().split("+")
+    if not name:  # of the key `+` itself
+        held, name = held[:-1], "+"
+    known = [each for each in _MODIFIERS if each in held]
+    return "+".join([*known, *(each for each in held if each not in _MODIFIERS), name])
 
 
 def registered_servers(extensions: Iterable[Extension]) -> list[McpServerInfo]:

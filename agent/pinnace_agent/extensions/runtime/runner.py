@@ -7,6 +7,7 @@ events happen. Has no access to the statechart or to how sessions are replaced.
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar, cast
 
 import trio
@@ -28,6 +29,7 @@ from pinnace_agent.extensions.registration.registrations import (
     Extension,
     Function,
     Generation,
+    shortcut_key,
 )
 from pinnace_agent.extensions.runtime.commands import CommandRuns
 from pinnace_agent.extensions.runtime.event_lane import EventLane
@@ -277,6 +279,22 @@ class Runner:
             from pinnace_agent.extensions.services.surfaces import Size
 
             self._surfaces.take(name, None if size is None else Size(*size), data, key, is_closed=is_closed)
+
+    # Keys.
+
+    def run_shortcut(self, key: str) -> bool:
+        """Start the function of the last extension that has a key, as a task of it; return whether one has it.
+
+        Its failure is reported. An abort does not end it; the end of the instance cancels it.
+        """
+        wanted = shortcut_key(key)
+        for extension in reversed(self.extensions):
+            found = extension.shortcuts.get(wanted)
+            if found is not None and self._is_bound and not self.generation.is_stale:
+                work = partial(found.function, self._contexts[extension])
+                self._start_task(extension.path, "shortcut", cast("Callable[[], Awaitable[object]]", work))
+                return True
+        return False
 
     async def shutdown(
         self, reason: ShutdownReason, target_file: str | None = None, limit_s: float = SHUTDOWN_LIMIT_S

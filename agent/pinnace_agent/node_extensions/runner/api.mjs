@@ -53,7 +53,7 @@ export function apiOf(extension) {
     getFlag: (name) => call("get_flag", name),
     registerShortcut(shortcut, options) {
       extension.shortcuts.set(shortcut, options);
-      post(who, "accepted", "registerShortcut");
+      call("register_shortcut", shortcut, options?.description ?? null);
     },
     registerMessageRenderer: accept("registerMessageRenderer"),
     registerEntryRenderer: accept("registerEntryRenderer"),

@@ -111,6 +111,10 @@ async function command(extension, { name, text, context }, call) {
   await registered(extension.commands, name, `command ${name}`).handler(text, ctx);
 }
 
+async function shortcut(extension, { name, context }, call) {
+  await registered(extension.shortcuts, name, `shortcut ${name}`).handler(contextOf(extension, context, call));
+}
+
 async function completion(extension, { name, prefix }) {
   return await registered(extension.commands, name, `command ${name}`).getArgumentCompletions(prefix);
 }
@@ -155,4 +159,4 @@ async function login(extension, { number, context }, call) {
   });
 }
 
-export const CALLABLE = { handler, tool, prepare, command, completion, kept, operations, stream, login };
+export const CALLABLE = { handler, tool, prepare, command, shortcut, completion, kept, operations, stream, login };

@@ -231,6 +231,30 @@ class Commands(TypedDict):
     commands: list[CommandInfo]
 
 
+class ShortcutInfo(TypedDict):
+    """A key that an extension has registered."""
+
+    key: str
+    """In lower case, modifiers first: `ctrl+shift+p`, `f5`, `pageup`."""
+    description: NotRequired[str]
+    """What it does, in the words of the extension."""
+    path: str
+    """The extension."""
+
+
+class Shortcuts(TypedDict):
+    """Of several with one key, the last one is run."""
+
+    shortcuts: list[ShortcutInfo]
+
+
+class ShortcutRun(TypedDict):
+    """Whether the function of a key was started."""
+
+    started: bool
+    """False: no extension has this key now."""
+
+
 class ToolInfo(TypedDict):
     """A tool of the agent or of an extension."""
 
