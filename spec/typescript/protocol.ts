@@ -3391,6 +3391,7 @@ export interface ShortcutRun {
 
 /** Of several with one key, the last one is run. */
 export interface Shortcuts {
+  /** The keys, in the order of registration; of a key that is there twice the last one counts. */
   shortcuts: ShortcutInfo[];
 }
 

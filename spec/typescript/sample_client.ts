@@ -159,6 +159,9 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "client_request":
     case "extension_ui_resolved":
     case "mcp_status":
+    case "ui_surface_open":
+    case "ui_surface_draw":
+    case "ui_surface_close":
     case "warning":
     case "thinking_level_changed":
     case "session_info_changed":

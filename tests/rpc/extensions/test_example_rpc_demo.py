@@ -46,7 +46,7 @@ def test_every_record_follows_the_protocol(extended: Start) -> None:
         {"method": "setWidget", "widgetKey": "demo", "widgetLines": ["one", "two"], "widgetPlacement": "belowEditor"},
         {"method": "setTitle", "title": "demo"},
         {"method": "set_editor_text", "text": "/demo"},
-        {"method": "set_editor_text", "text": " again"},
+        {"method": "set_editor_text", "text": " again", "paste": True},
         {"method": "setStatus", "statusKey": "demo"},
         {"method": "setWidget", "widgetKey": "demo"},
     ] == [plain(frame) for frame in one.frames()]

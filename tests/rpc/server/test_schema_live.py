@@ -108,7 +108,8 @@ def test_every_record_is_valid(held: Held) -> None:
 def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
     """So that what follows says something.
 
-    The rest needs extensions, a full context, a run that is cut short, a client that serves files, or MCP servers.
+    The rest needs extensions, a client that draws or serves files, a full context, a run that is cut short, or MCP
+    servers.
     """
     profile, records = held
     written = {str(each["type"]) for each in records}
@@ -120,6 +121,9 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
         "mcp_status",
         "warning",
         "entry_appended",
+        "ui_surface_open",
+        "ui_surface_draw",
+        "ui_surface_close",
         "bash_execution_update",
         "session_info_changed",
         "session_changed",

@@ -237,6 +237,7 @@ MEANINGS: Final[Mapping[str, str]] = {
         "Why it is over. `answered`: another client of a durable agent has answered it; `timeout`: its time is over; "
         "`cancelled`: what has asked is cancelled or has ended."
     ),
+    "Shortcuts.shortcuts": "The keys, in the order of registration; of a key that is there twice the last one counts.",
     "UiSurfaceClose.surface": "The surface's name.",
     "UiSurfaceDraw.surface": "The surface's name.",
     "SurfaceLayout.anchor": "The edge or corner of the screen at which the overlay lies; absent: the middle.",
