@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,14 +63,11 @@ def test_every_module_that_is_a_program_closes_itself() -> None:
 def test_a_program_is_closed_whatever_it_is_called_for(tmp_path: Path, words: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(AT_EXIT)
     env = {**os.environ, **ENVIRONMENT, "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "pinnace_rpc", *words.split()],
-        env=env,
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+    run = partial(
+        subprocess.run, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
+    done = run([sys.executable, "-P", "-m", "pinnace_rpc", *words.split()])
+    if words.startswith("attach"):  # which has started a host
+        assert 0 == run([sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]).returncode
 
     assert "dumpable=0\n" in done.stderr, done.stderr
