@@ -12,10 +12,10 @@ from typing import Final
 
 from pinnace_agent.files.paths import expand_home
 from pinnace_agent.search.glob_match import BadGlob, Glob
-from pinnace_agent.search.resource_files import SKILL_FILE
+from pinnace_agent.search.resource_files import ENTRY_NAMES, SKILL_FILE
 
 _WILD: Final = frozenset("*?")
-FOLDER_FILES: Final = frozenset({SKILL_FILE, "extension.py", "__init__.py"})
+FOLDER_FILES: Final = frozenset({SKILL_FILE, *ENTRY_NAMES})
 """Files that represent the folder in which they are: of skills, and of extensions."""
 
 

@@ -11,17 +11,23 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from pinnace_agent.core.json_values import is_list
-from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object, parse_object
-from pinnace_agent.files.text_file import TextFileError, read_text_file
+from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object
 from pinnace_agent.packages import filters
+from pinnace_agent.packages.manifest import read_manifest
 from pinnace_agent.search.glob_match import BadGlob, Glob
-from pinnace_agent.search.resource_files import MAX_NAMES, IgnoreRules, TooManyNames, skill_files, template_files
+from pinnace_agent.search.resource_files import (
+    ENTRY_NAMES,
+    FOUND_SCRIPTS,
+    INDEX_NAMES,
+    MAX_NAMES,
+    IgnoreRules,
+    TooManyNames,
+    skill_files,
+    template_files,
+)
 
 Kind = Literal["extensions", "skills", "prompts", "themes"]
 KINDS: Final[tuple[Kind, ...]] = ("extensions", "skills", "prompts", "themes")
-_SCRIPTS: Final = (".ts", ".js")
-_INDEXES: Final = ("index.ts", "index.js")
-_PYTHON_ENTRIES: Final = ("extension.py", "__init__.py")
 Report = Callable[[str], None]
 """Takes a problem, as a sentence without its subject, that costs one element alone."""
 
@@ -167,8 +173,8 @@ class PackageFolder:
         if not os.path.isfile(path):
             return {}
         try:
-            content = parse_object(read_text_file(path).removeprefix("\ufeff"))
-        except (TextFileError, ConfigurationFileError) as error:
+            content = read_manifest(self._root)
+        except ConfigurationFileError as error:
             self._report(f"{path} can't be read ({error}), so only its usual folders count")
             return {}
         pi = content.get("pi")
@@ -219,7 +225,7 @@ def _extensions(folder: str) -> list[str]:
         if is_folder:
             scripts += extension_entries(path)
         elif os.path.isfile(path) and not name.endswith(".d.ts"):
-            if name.endswith(_SCRIPTS):
+            if name.endswith(FOUND_SCRIPTS):
                 scripts.append(path)
             elif name.endswith(".py") and not name.startswith("_"):
                 python.append(path)
@@ -228,9 +234,9 @@ def _extensions(folder: str) -> list[str]:
 
 def extension_entries(folder: str) -> list[str]:
     """Return the entries of an extension's folder: its file in Python, those of its package.json, or its index."""
-    named = [os.path.join(folder, name) for name in _PYTHON_ENTRIES]
+    named = [os.path.join(folder, name) for name in ENTRY_NAMES]
     listed = PackageFolder(folder, lambda _problem: None).declared_extensions()
-    indexes = [os.path.join(folder, name) for name in _INDEXES]
+    indexes = [os.path.join(folder, name) for name in INDEX_NAMES]
     return (
         [path for path in named if os.path.isfile(path)][:1]
         or listed

@@ -6,7 +6,7 @@ One wrong entry costs itself alone. Reads folders and package.json; runs nothing
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pinnace_agent.config.settings import ResourceSettings
 from pinnace_agent.files.relaxed_json import JsonObject
 from pinnace_agent.packages.contents import KINDS, Kind, PackageFolder, extension_entries, read_choice
+from pinnace_agent.packages.manifest import installed_version
 from pinnace_agent.packages.sources import (
     PYTHON_PREFIX,
     FolderSource,
@@ -24,6 +25,7 @@ from pinnace_agent.packages.sources import (
     SourceError,
     parse_source,
     places_of,
+    source_of,
 )
 from pinnace_spec.printable import printable
 
@@ -59,16 +61,6 @@ class _Entry(NamedTuple):
     places: Places
     identity: str
     filter: JsonObject | None
-
-
-def source_of(entry: str | Mapping[str, object]) -> str:
-    """Return the source that an entry of `packages` names."""
-    return entry if isinstance(entry, str) else str(entry.get("source"))
-
-
-def has_packages(settings: Iterable[ResourceSettings]) -> bool:
-    """Return whether settings name a package that is none of Python's."""
-    return any(not source_of(entry).startswith(PYTHON_PREFIX) for each in settings for entry in each.packages)
 
 
 def resolve_settings(settings: Sequence[ResourceSettings], env: Mapping[str, str]) -> Resolved:
@@ -207,11 +199,11 @@ class _Search:
 
 def _has_wanted(source: Source, folder: str) -> bool:
     """Return whether what is installed is the version that a source names."""
-    if not os.path.isdir(folder):
-        return False
     if not isinstance(source, NpmSource):
         return True
-    from pinnace_agent.packages.versions import installed_version, meets  # with the first package of npm
-
     version = installed_version(folder)
-    return version is not None and (source.version is None or meets(version, source.version))
+    if version is None or source.version is None:
+        return version is not None
+    from pinnace_agent.packages.versions import meets  # with the first version in settings
+
+    return meets(version, source.version)

@@ -76,6 +76,11 @@ class FolderSource(NamedTuple):
 Source = NpmSource | GitSource | FolderSource
 
 
+def source_of(entry: str | Mapping[str, object]) -> str:
+    """Return the source that an entry of `packages` in settings names."""
+    return entry if isinstance(entry, str) else str(entry.get("source"))
+
+
 def is_remote(word: str) -> bool:
     """Return whether a word names a package of npm or git, not a path."""
     return word.strip().startswith(_REMOTE)

@@ -38,55 +38,48 @@ def changing(root: Path, target: Path, *, copies: bool) -> Generator[Path, None,
         LockHeld: Another process is changing packages.
         OSError: A folder can't be written.
     """
-    root = Path(os.path.realpath(root))
-    target = Path(os.path.realpath(target))
-    place = root.parent if target == root else root
-    make_folder(place)
-    with file_lock(place / f"{root.name}.packages"):
-        _remove_left_behind(place, root.name)
-        stage = Path(tempfile.mkdtemp(prefix=f".{root.name}{_MARK}", dir=place))
-        try:
-            inside = stage / target.name
-            if copies and target.is_dir():
-                shutil.copytree(target, inside, symlinks=True)
-            else:
-                inside.mkdir()
-            yield inside
-            make_folder(target.parent)
-            _exchange(inside, target)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
+    root, target = Path(os.path.realpath(root)), Path(os.path.realpath(target))
+    with _stage(root.parent if target == root else root, root.name) as stage:
+        inside = stage / target.name
+        if copies and target.is_dir():
+            shutil.copytree(target, inside, symlinks=True)
+        else:
+            inside.mkdir()
+        yield inside
+        make_folder(target.parent)
+        _exchange(inside, target)
 
 
-@contextmanager
-def locked(root: Path) -> Generator[None, None, None]:
-    """Hold the lock of a folder of packages without changing a copy: to remove one of them.
+def remove(root: Path, target: Path) -> None:
+    """Remove a folder of packages, in one step, and the folders above it that become empty, up to `root`.
 
     Raises:
         LockHeld: Another process is changing packages.
         OSError: The folder can't be written.
     """
-    root = Path(os.path.realpath(root))
-    make_folder(root)
-    with file_lock(root / f"{root.name}.packages"):
-        yield
-
-
-def remove(root: Path, target: Path) -> None:
-    """Remove a folder of packages, in one step, and the folders above it that become empty, up to `root`."""
     root, target = Path(os.path.realpath(root)), Path(os.path.realpath(target))
     if not target.is_dir() or root not in target.parents:
         return
-    with locked(root):
-        _remove_left_behind(root, root.name)
-        stage = Path(tempfile.mkdtemp(prefix=f".{root.name}{_MARK}", dir=root))
+    with _stage(root, root.name) as stage:
         target.rename(stage / target.name)
-        shutil.rmtree(stage, ignore_errors=True)
         for above in target.parents:
             if above == root:
                 break
             with suppress(OSError):
                 above.rmdir()
+
+
+@contextmanager
+def _stage(place: Path, name: str) -> Generator[Path, None, None]:
+    """Yield a folder for what is not in its place yet, or no more, with the lock of the folder `name` held."""
+    make_folder(place)
+    with file_lock(place / f"{name}.packages"):
+        _remove_left_behind(place, name)
+        stage = Path(tempfile.mkdtemp(prefix=f".{name}{_MARK}", dir=place))
+        try:
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
 
 
 def _remove_left_behind(place: Path, name: str) -> None:

@@ -12,12 +12,12 @@ from typing import Final
 import trio
 
 from pinnace_agent.core.json_access import as_object
-from pinnace_agent.files.relaxed_json import ConfigurationFileError, is_list, parse_object
-from pinnace_agent.files.text_file import TextFileError, read_text_file
+from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list
+from pinnace_agent.packages.manifest import installed_version, read_manifest
 from pinnace_agent.packages.programs import PackageError, Programs
 from pinnace_agent.packages.sources import GitSource, NpmSource, Places
 from pinnace_agent.packages.staging import changing, remove
-from pinnace_agent.packages.versions import installed_version, is_newer, meets, newest
+from pinnace_agent.packages.versions import is_newer, meets, newest
 
 _LOOKUP_S: Final = 60.0
 _IGNORED: Final = "*\n!.gitignore\n"
@@ -219,10 +219,10 @@ def _prepare(root: Path) -> None:
         ignored.write_text(_IGNORED)
 
 
-def _manifest(folder: Path) -> dict[str, object]:
+def _manifest(folder: Path) -> JsonObject:
     try:
-        return dict(parse_object(read_text_file(str(folder / "package.json")).removeprefix("\ufeff")))
-    except (TextFileError, ConfigurationFileError):
+        return read_manifest(str(folder))
+    except ConfigurationFileError:
         return {}
 
 

@@ -1,23 +1,10 @@
 """Compares versions of npm packages. The library is loaded with the first comparison of a start or an update."""
 
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pinnace_agent.files.relaxed_json import ConfigurationFileError, parse_object
-from pinnace_agent.files.text_file import TextFileError, read_text_file
-
 if TYPE_CHECKING:  # loaded with the first comparison
     from semantic_version import Version  # pyright: ignore[reportMissingTypeStubs]
-
-
-def installed_version(folder: str) -> str | None:
-    """Return the version of the package in a folder; None: there is no package, or it has none."""
-    try:
-        value = parse_object(read_text_file(os.path.join(folder, "package.json")).removeprefix("\ufeff")).get("version")
-    except (TextFileError, ConfigurationFileError):
-        return None
-    return value if isinstance(value, str) else None
 
 
 def meets(installed: str, wanted: str) -> bool:

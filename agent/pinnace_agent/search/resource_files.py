@@ -1,4 +1,4 @@
-"""Finds the files below a folder that may be prompt templates, skills or themes.
+"""Finds the files below a folder that may be prompt templates, skills or themes; and names the files of extensions.
 
 Entries are visited in the order of their names, without dot names, `node_modules`, and what `.gitignore`, `.ignore` and
 `.fdignore` leave out. Links are followed; a folder that was visited under another name is not entered again, so loops
@@ -16,6 +16,12 @@ from pinnace_agent.files.text_file import TextFileError, read_beginning
 from pinnace_agent.search.ignore_files import IgnoreRule, Rules, last_match, parse_rule
 
 SKILL_FILE: Final = "SKILL.md"
+ENTRY_NAMES: Final = ("extension.py", "__init__.py")
+"""The file of an extension in Python in its folder."""
+FOUND_SCRIPTS: Final = (".ts", ".js")
+"""Suffixes of what is an extension in TypeScript or JavaScript by its place, as in pi."""
+INDEX_NAMES: Final = ("index.ts", "index.js")
+"""Its file in a folder."""
 # More is a home directory by mistake, not a library of prompts; listing so many takes a tenth of a second.
 MAX_NAMES: Final = 20_000
 # The walk is recursive.

@@ -4,6 +4,7 @@ Nothing here is resolved: a model is a pattern, a prompt may be a path. Must imp
 `--help` loads it.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 from pinnace_spec.profiles.profiles import DEFAULT_PROFILE, ClientProfile
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 PROFILE_VARIABLE: Final = "PINNACE_PROTOCOL"
 LOG_VARIABLE: Final = "PINNACE_LOG"
+_OFFLINE_VARIABLE: Final = "PI_OFFLINE"
+_YES: Final = frozenset({"1", "true", "yes"})
 
 OnEof = Literal["abort", "drain"]
 OnRestore = Literal["pause", "continue"]
@@ -76,6 +79,11 @@ class ExportOptions(NamedTuple):
     """The path to write; without a format, one that ends in `.jsonl` is to be a session, too."""
     only_active: bool = False
     format: ExportFormat | None = None
+
+
+def says_offline(env: Mapping[str, str]) -> bool:
+    """Return whether the environment says what `--offline` says."""
+    return env.get(_OFFLINE_VARIABLE, "").lower() in _YES
 
 
 class Options(NamedTuple):

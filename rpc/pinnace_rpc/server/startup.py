@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.config.configuration import Configuration, load_configuration, shell_of
 from pinnace_agent.config.models.models import ModelRegistry
@@ -32,7 +32,7 @@ from pinnace_agent.tools.base import Tool
 from pinnace_agent.tools.registry import ToolChoice, ToolRegistry
 from pinnace_agent.tools.selection import ToolSelection, refused_names, select_tools
 from pinnace_rpc.options.extension_hints import may_have_extensions, may_have_project_extensions
-from pinnace_rpc.options.options import Options, StartupError, UnknownOption, UsageRefused
+from pinnace_rpc.options.options import Options, StartupError, UnknownOption, UsageRefused, says_offline
 from pinnace_rpc.options.streams import echo
 from pinnace_rpc.server.dispatch import Dispatcher, OpenCommands
 from pinnace_rpc.server.outbox import Outbox
@@ -47,10 +47,6 @@ if TYPE_CHECKING:  # loaded with the first extension, or with a sandbox
     from pinnace_agent.extension_host.plan import ExtensionPlan
     from pinnace_agent.sandbox.sandbox import Sandbox
     from pinnace_rpc.server.user_files import UserFiles
-
-
-_OFFLINE_VARIABLE: Final = "PI_OFFLINE"
-_YES: Final = frozenset({"1", "true", "yes"})
 
 
 def _no_plan(_cwd: Path) -> None:
@@ -327,7 +323,7 @@ def _configure(options: Options, configuration: Configuration, profile: AgentPro
 
 
 def _is_offline(options: Options) -> bool:
-    return options.is_offline or environment().get(_OFFLINE_VARIABLE, "").lower() in _YES
+    return options.is_offline or says_offline(environment())
 
 
 def _install_named(words: Sequence[str], cwd: Path) -> None:

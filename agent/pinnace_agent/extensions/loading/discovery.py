@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.config.settings import ResourceSettings
-from pinnace_agent.extensions.loading.folders import ENTRY_NAMES, SCRIPTS, ExtensionPlace, Folders, LoadFailure
+from pinnace_agent.extensions.loading.folders import SCRIPTS, ExtensionPlace, Folders, LoadFailure
 from pinnace_agent.extensions.loading.source_files import is_open_to_all
 from pinnace_agent.extensions.registration.registrations import SourceInfo, SourceScope
 from pinnace_agent.files.paths import agent_dir, expand_home, project_dir
-from pinnace_agent.packages.sources import PYTHON_PREFIX, is_remote
+from pinnace_agent.packages.sources import PYTHON_PREFIX, is_remote, source_of
+from pinnace_agent.search.resource_files import ENTRY_NAMES
 
 GROUP: Final = "pinnace.extensions"
 PACKAGE_PREFIX: Final = PYTHON_PREFIX
@@ -29,10 +30,8 @@ def package_names(packages: Sequence[str | Mapping[str, object]]) -> tuple[list[
     """Return the names of Python packages among those of the settings, and the sources of all others."""
     names: list[str] = []
     others: list[str] = []
-    for each in packages:
-        source = each if isinstance(each, str) else each.get("source")
-        is_ours = isinstance(source, str) and source.startswith(PACKAGE_PREFIX)
-        (names if is_ours else others).append(str(source))
+    for source in map(source_of, packages):
+        (names if source.startswith(PACKAGE_PREFIX) else others).append(source)
     return names, others
 
 
@@ -202,9 +201,7 @@ class _Search:
             for name in names:
                 self._take_package(name, "project" if each.is_project else "user")
         if has_others:
-            from pinnace_agent.packages.resolution import (
-                resolve_settings,
-            )  # with the first package of npm, git, a folder
+            from pinnace_agent.packages.resolution import resolve_settings  # with the first one
 
             # What is wrong with packages is among the notices of the folder's resources.
             for file in resolve_settings(settings, wanted.env).files["extensions"]:

@@ -11,13 +11,10 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.extensions.loading.dependencies import DependencyError, read_toml
+from pinnace_agent.search.resource_files import ENTRY_NAMES, FOUND_SCRIPTS, INDEX_NAMES
 
-ENTRY_NAMES: Final = ("extension.py", "__init__.py")
 SCRIPTS: Final = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
-"""Suffixes of extensions in TypeScript and JavaScript."""
-_FOUND_SCRIPTS: Final = (".ts", ".js")
-"""Of these, what is an extension in a folder by its place there, as in pi; others are modules of one."""
-_INDEXES: Final = ("index.ts", "index.js")
+"""Suffixes of extensions in TypeScript and JavaScript; some of these are found by their place (`FOUND_SCRIPTS`)."""
 # A folder of extensions has a few dozen names; a larger one is a home folder by mistake.
 MAX_NAMES: Final = 2_000
 
@@ -66,7 +63,7 @@ class Folders:
             path = os.path.join(root, name)
             if name.startswith(".") or name == "node_modules":
                 continue
-            if name.endswith(_FOUND_SCRIPTS) and not name.endswith(".d.ts") and os.path.isfile(path):
+            if name.endswith(FOUND_SCRIPTS) and not name.endswith(".d.ts") and os.path.isfile(path):
                 yield ExtensionPlace(path)
             elif name.startswith("_"):
                 continue
@@ -112,7 +109,7 @@ class Folders:
                     yield ExtensionPlace(path, folder)
             if listed:
                 return
-        for name in _INDEXES:
+        for name in INDEX_NAMES:
             if os.path.isfile(path := os.path.join(folder, name)):
                 yield ExtensionPlace(path, folder)
                 return

@@ -5,9 +5,10 @@ be done, 2 usage error. Loaded by these commands alone.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import trio
 
@@ -20,12 +21,12 @@ from pinnace_agent.packages.managing import Change, ConfiguredPackage, PackageMa
 from pinnace_agent.packages.programs import PackageError, Programs
 from pinnace_agent.packages.sources import GitSource, SourceError, parse_source
 from pinnace_agent.redaction.redactor import REDACTOR
+from pinnace_rpc.options.options import says_offline
 from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse
 from pinnace_rpc.options.shown.tables import JSON, echo_json
 from pinnace_rpc.options.streams import echo
 from pinnace_rpc.options.unsupported import UPDATES, UnsupportedFeatureError
 
-_T = TypeVar("_T")
 _SOURCE: Final = "npm:NAME[@VERSION], git:HOST/PATH[@REF] or a folder"
 _LOCAL: Final = Option(("--local", "-l"), "is_local", "Use .pi/settings.json of this folder instead of the user's.")
 _APPROVE: Final = [
@@ -102,7 +103,7 @@ def _install(text: str, given: Mapping[str, object], approved: bool | None) -> i
     parse_source(text)
     manager = _manager(runs_scripts=given["runs_scripts"] is True)
     echo(f"Installing {_shown(text)} ...", is_error=True)
-    package = _run(lambda: manager.install(text, is_local=is_local))
+    package = trio.run(partial(manager.install, text, is_local=is_local))
     _keep_trust(configuration, is_local=is_local)
     echo(f"Installed {_named(package)}")
     counts = counts_of(package, lambda problem: echo(f"pinnace: warning: {_shown(problem)}", is_error=True))
@@ -115,7 +116,7 @@ def _remove(text: str, approved: bool | None, *, is_local: bool) -> int:
     _learn(text)
     configuration = _configuration(approved, needs_project=is_local)
     manager = _manager()
-    problem = _run(lambda: manager.remove(text, is_local=is_local))
+    problem = trio.run(partial(manager.remove, text, is_local=is_local))
     _keep_trust(configuration, is_local=is_local)
     echo(f"Removed {_shown(text)}")
     if problem is not None:
@@ -159,7 +160,7 @@ def _update(given: Mapping[str, object], approved: bool | None) -> int:
     if len(sources) > 1 or (sources and given["is_all"]):
         raise UsageError("update takes one SOURCE, or --extensions for all packages")
     scopes = _scopes(_configuration(approved))
-    if os.environ.get("PI_OFFLINE", "").lower() in ("1", "true", "yes"):
+    if says_offline(os.environ):
         echo("Skipped package updates (offline mode)")
         return 0
     manager = _manager(runs_scripts=given["runs_scripts"] is True)
@@ -169,7 +170,7 @@ def _update(given: Mapping[str, object], approved: bool | None) -> int:
         echo(f"Updating {_shown(package.text)} ...", is_error=True)
 
     text = sources[0] if sources else None
-    changes, problems = _run(lambda: manager.update(text, scopes, begin))
+    changes, problems = trio.run(manager.update, text, scopes, begin)
     for change in changes:
         echo(_change(change))
     if not changes and not problems:
@@ -225,15 +226,6 @@ def _keep_trust(configuration: Configuration, *, is_local: bool) -> None:
 def _manager(*, runs_scripts: bool = False) -> PackageManager:
     command = npm_command(agent_dir(os.environ) / "settings.json")
     return PackageManager(os.environ, Path.cwd(), Programs(os.environ, command, runs_scripts=runs_scripts))
-
-
-def _run(work: Callable[[], Awaitable[_T]]) -> _T:
-    """Run work in an event loop."""
-
-    async def run() -> _T:
-        return await work()
-
-    return trio.run(run)
 
 
 def _named(package: ConfiguredPackage) -> str:
