@@ -8,16 +8,12 @@ user declines as well. Must not know turns.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
-import trio
-
 from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import METHOD_NOT_FOUND, Reply
 from pinnace_rpc.acp.translation.shown import Call, Json, Update
 from pinnace_rpc.acp.translation.tool_calls import text_content
 from pinnace_rpc.acp.translation.version import Client, Option, Question
-
-DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
 
 _CONFIRM_KINDS: Final = (Option("allow_once", "Yes", "allow_once"), Option("reject_once", "No", "reject_once"))
 
@@ -95,11 +91,6 @@ class OpenDialogs:
         else:
             self._decline(record)
 
-    async def expire(self, dialog: str, after_s: float) -> None:
-        """Withdraw a question after a time: the agent has taken the default of its extension by then."""
-        await trio.sleep(after_s)
-        self._withdraw(dialog)
-
     def end_call(self, call_id: str) -> None:
         """Withdraw the question about a call that has ended.
 
@@ -110,7 +101,7 @@ class OpenDialogs:
             self._withdraw(dialog)
 
     def resolve(self, dialog: str) -> None:
-        """Withdraw a question that someone else has answered."""
+        """Withdraw a question that is over: someone else has answered it, its time is over, or it was given up."""
         self._withdraw(dialog)
 
     def withdraw_all(self) -> None:

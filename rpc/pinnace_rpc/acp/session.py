@@ -13,10 +13,10 @@ from typing import Final, cast
 
 import trio
 
-from pinnace_agent.core.json_access import as_amount, as_array, as_object
+from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import CoreEnded, EditorAgent, Record
-from pinnace_rpc.acp.dialogs import DIALOGS, OpenDialogs
+from pinnace_rpc.acp.dialogs import OpenDialogs
 from pinnace_rpc.acp.figures import Figures, data_of, read_settings
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
@@ -40,6 +40,7 @@ from pinnace_rpc.acp.translation.titles import session_title
 from pinnace_rpc.acp.translation.translator import Translator
 from pinnace_rpc.acp.translation.version import Client, OpenedSession
 from pinnace_rpc.acp.work import Work
+from pinnace_spec.records.messages import DIALOG_METHODS
 
 _log: Final = logging.getLogger("pinnace.acp")
 
@@ -363,7 +364,7 @@ class Session:
             case "client_request":
                 self._later(partial(self._files.ask, record))
             case "extension_ui_resolved":
-                self._dialogs.resolve(str(record.get("id")))
+                self._later(partial(self._dialogs.resolve, str(record.get("id"))))
             case "warning" | "extension_error":
                 self._warn_of(record)
             case "thinking_level_changed" if not (self._work.is_active or self._figures.is_changing):
@@ -429,7 +430,7 @@ class Session:
 
     def _take_ui_request(self, record: Record) -> None:
         method = record["method"]
-        if method in DIALOGS:
+        if method in DIALOG_METHODS:
             self._later(lambda: self._ask_client(record))
         elif method == "notify":
             severity = _SEVERITIES.get(record.get("notifyType"), "info")
@@ -441,9 +442,6 @@ class Session:
         call_id = record.get("toolCallId")
         call = self._translator.call_of(call_id) if isinstance(call_id, str) else None
         self._dialogs.ask(record, call)
-        timeout_ms = as_amount(record.get("timeout"))
-        if timeout_ms is not None:
-            self._nursery.start_soon(self._dialogs.expire, str(record["id"]), timeout_ms / 1000)
 
     # Reaching the client.
 

@@ -30,7 +30,7 @@ from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse,
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_rpc.options.table import OPTIONS
-from pinnace_spec.records.messages import FILE_METHODS
+from pinnace_spec.records.messages import DIALOG_METHODS, FILE_METHODS
 from pinnace_spec.wire.json_text import JsonValue
 
 _log = logging.getLogger("pinnace.host")
@@ -872,7 +872,7 @@ class HostedAgent:
         elif kind == b"extension_ui_request":
             fields = routing.parse_record(line)
             identity = fields.get("id")
-            if fields.get("method") in routing.DIALOG_METHODS and isinstance(identity, str):
+            if fields.get("method") in DIALOG_METHODS and isinstance(identity, str):
                 while len(self.dialogs) >= _MAX_DIALOGS:
                     del self.dialogs[next(iter(self.dialogs))]
                 self.dialogs[identity] = Dialog(line, place)

@@ -24,7 +24,6 @@ SAFE: Final = frozenset({*READS, "hello"})
 """Commands without an effect, which may be executed again."""
 REPLACEMENTS: Final = frozenset(SESSION_COMMANDS)
 """Commands behind which the agent may have another session."""
-DIALOG_METHODS: Final = frozenset({"select", "confirm", "input", "editor"})
 
 _OWN_RESPONSE: Final = re.compile(rb'\{"id":"h:(\d+)",')
 _OTHER_RESPONSE: Final = b'{"type":"response",'

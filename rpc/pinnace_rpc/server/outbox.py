@@ -18,6 +18,7 @@ import trio
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_spec.profiles.profiles import ClientProfile
+from pinnace_spec.records.messages import DIALOG_METHODS
 from pinnace_spec.wire.json_text import decode_line, encode_record, without_faults
 
 if TYPE_CHECKING:  # loaded with the first update
@@ -42,7 +43,6 @@ WRITE_BYTES: Final = 64 * 1024
 # A line of at least this size is left to the pump: writing a part of it at once is not worth a copy of the rest.
 LARGE_LINE_BYTES: Final = 1024 * 1024
 # The requests of extensions that wait for an answer of the user.
-_DIALOG_METHODS: Final = frozenset({"select", "confirm", "input", "editor"})
 
 WriteNow: TypeAlias = Callable[[bytes], int]
 
@@ -188,7 +188,7 @@ class Outbox:
                 self._on_record(record)
             if line is not None:
                 self._append(line)
-            elif record["type"] == "extension_ui_request" and record["method"] in _DIALOG_METHODS:
+            elif record["type"] == "extension_ui_request" and record["method"] in DIALOG_METHODS:
                 self._on_unshown_dialog(str(record["id"]))
             elif record["type"] == "extension_ui_resolved" and self._has_host:
                 self._append(encode_record(record))  # the host keeps it from clients whose profile lacks it

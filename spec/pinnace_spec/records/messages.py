@@ -39,6 +39,9 @@ SessionChange = Literal["new", "resume", "fork", "navigate", "takeover"]
 """Why reads show another conversation; `fork`: also by `clone`; `takeover`: it continues what another process wrote."""
 ChangeOrigin = Literal["client", "extension"]
 """What has asked for that."""
+DialogMethod = Literal["select", "confirm", "input", "editor"]
+"""A question of an extension to the user, which waits for an answer."""
+DIALOG_METHODS: Final[frozenset[str]] = frozenset(get_args(DialogMethod))
 ResolvedReason = Literal["answered", "timeout", "cancelled"]
 """Why a dialog is over; `answered`: by another client of a durable agent."""
 FileMethod = Literal["read_text_file", "write_text_file"]

@@ -447,17 +447,17 @@ class RpcUserInterface(UserInterface):
 
     def set_footer(self, factory: Callable[..., object] | None = None) -> None:
         """Draw the lines at the bottom by a component; None restores those of the client."""
-        self._generation.check()
-        self._end_staying("footer", "")
-        if factory is not None:
-            self._stay("footer", "", factory)
+        self._replace("footer", factory)
 
     def set_header(self, factory: Callable[..., object] | None = None) -> None:
         """Draw lines above the conversation by a component; None removes them."""
+        self._replace("header", factory)
+
+    def _replace(self, place: SurfacePlace, factory: Callable[..., object] | None) -> None:
         self._generation.check()
-        self._end_staying("header", "")
+        self._end_staying(place, "")
         if factory is not None:
-            self._stay("header", "", factory)
+            self._stay(place, "", factory)
 
     def _stay(self, place: SurfacePlace, key: str, factory: Callable[..., object]) -> None:
         drawing = self._drawing

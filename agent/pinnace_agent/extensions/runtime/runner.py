@@ -36,9 +36,10 @@ from pinnace_agent.extensions.runtime.event_lane import EventLane
 from pinnace_agent.extensions.runtime.extension_tool import ExtensionTool
 from pinnace_agent.extensions.runtime.instances import Instance
 from pinnace_agent.extensions.services.bus import EventBus
-from pinnace_agent.extensions.services.dialogs import DialogMethod, DialogTable, SpanEdge
+from pinnace_agent.extensions.services.dialogs import DialogTable, SpanEdge
 from pinnace_agent.extensions.services.error_records import failure_record, failure_text, ownership
 from pinnace_agent.extensions.services.watchdog import Owner, Watchdog
+from pinnace_spec.records.messages import DialogMethod
 
 if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.extensions.providers.login import ExtensionLogin
@@ -276,9 +277,7 @@ class Runner:
     ) -> None:
         """Take what the user does with a surface."""
         if self._surfaces is not None:
-            from pinnace_agent.extensions.services.surfaces import Size
-
-            self._surfaces.take(name, None if size is None else Size(*size), data, key, is_closed=is_closed)
+            self._surfaces.take(name, size, data, key, is_closed=is_closed)
 
     # Keys.
 

@@ -15,10 +15,10 @@ from typing import Generic, Literal, Protocol, TypeVar, cast
 import trio
 
 from pinnace_agent.extensions.ports.arguments import given_text
+from pinnace_spec.records.messages import DialogMethod
 
 Send = Callable[[Mapping[str, object]], None]
 """Takes a record for the client. Never waits."""
-DialogMethod = Literal["select", "confirm", "input", "editor"]
 SpanEdge = Literal["start", "end"]
 OnSpan = Callable[[SpanEdge, DialogMethod, str], None]
 """Called when the first of several open dialogs starts and when the last one ends: edge, and kind and title of the

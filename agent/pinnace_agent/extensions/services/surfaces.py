@@ -166,7 +166,9 @@ class SurfaceTable:
             else:
                 surface.hide(self._send)
 
-    def take(self, name: str, size: Size | None, data: str | None, key: str | None, *, is_closed: bool) -> None:
+    def take(
+        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
+    ) -> None:
         """Take what the user does with a surface; for one that is not open it has no effect."""
         surface = next((each for each in self._surfaces if each.name == name), None)
         if surface is None:

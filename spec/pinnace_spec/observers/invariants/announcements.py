@@ -12,11 +12,11 @@ from pinnace_spec.observers.state.commands import SESSION_COMMANDS, Sent
 from pinnace_spec.observers.state.fold import Fold
 from pinnace_spec.observers.verdicts import Record, Step
 from pinnace_spec.records.command_table import CLIENT_ANSWERS
+from pinnace_spec.records.messages import DIALOG_METHODS
 
 _REASONS: Final = {"new_session": "new", "reset": "new", "switch_session": "resume"}
 """Of commands that make another session current; all others copy."""
 _CHANGERS: Final = SESSION_COMMANDS | {"navigate_tree"}
-_DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
 _ENDING: Final = "shutting_down"
 
 
@@ -149,7 +149,7 @@ class DialogsTakenBack(Automaton):
                 self._answered.add(edge.text(record, "id"))
             return
         match edge.out_kind(step):
-            case "extension_ui_request" if edge.text(record, "method") in _DIALOGS:
+            case "extension_ui_request" if edge.text(record, "method") in DIALOG_METHODS:
                 self._asked[edge.text(record, "id")] = step.number, "timeout" in record
             case "extension_ui_resolved":
                 self._resolve(step.number, record)
