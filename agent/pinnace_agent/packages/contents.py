@@ -28,6 +28,9 @@ from pinnace_agent.search.resource_files import (
 
 Kind = Literal["extensions", "skills", "prompts", "themes"]
 KINDS: Final[tuple[Kind, ...]] = ("extensions", "skills", "prompts", "themes")
+_MEMBERS: Final = frozenset({"source", "autoload", *KINDS})
+# An unknown member that is not as similar to a known one is most probably that of a later release of pi.
+_RESEMBLING: Final = 0.75
 Report = Callable[[str], None]
 """Takes a problem, as a sentence without its subject, that costs one element alone."""
 
@@ -56,10 +59,22 @@ def read_choice(entry: JsonObject, report: Report) -> Choice:
         if len(patterns[kind]) < len(value):
             report(f"{kind} must be a list of strings; the others are left out")
             # With nothing left, an empty list says the same as pi's: none of this kind.
-    autoload = entry.get("autoload")
-    if autoload not in (None, True, False):
-        report("autoload must be true or false, so it counts as true")
-    return Choice(patterns, autoload is False)
+    return Choice(patterns, entry.get("autoload") is False)
+
+
+def unclear_filter(entry: JsonObject) -> str | None:
+    """Return why it is not clear what an object in settings lets a package load; None: it is.
+
+    A member that was misspelt would leave nothing out, and load code that was not to be loaded.
+    """
+    if not isinstance(entry.get("autoload"), bool | None):
+        return "autoload must be true or false"
+    for name in sorted(entry.keys() - _MEMBERS):
+        from pinnace_spec.nearest import did_you_mean  # with the first unknown member
+
+        if hint := did_you_mean(name, sorted(_MEMBERS), _RESEMBLING):
+            return f"{name} is not known{hint}"
+    return None
 
 
 class PackageFolder:
@@ -190,7 +205,8 @@ class PackageFolder:
         return lists
 
     def _bad_glob(self, pattern: str) -> None:
-        self._report(f"the pattern {pattern} is damaged and left out")
+        effect = "so everything of its kind is left out" if pattern.startswith("!") else "and left out"
+        self._report(f"the pattern {pattern} is damaged, {effect}")
 
 
 def _below(base: str, depth: int | None) -> Iterator[str]:

@@ -35,7 +35,7 @@ def chosen(files: Sequence[str], entries: Iterable[str], root: str, report: Repo
         files: Absolute paths.
         entries: As they are written.
         root: The folder of the package.
-        report: Takes entries that make no sense, which choose nothing.
+        report: Takes entries that make no sense, which choose nothing, or leave out everything.
     """
     by_sign: dict[str, list[str]] = {"": [], "!": [], "+": [], "-": []}
     for entry in entries:
@@ -43,7 +43,7 @@ def chosen(files: Sequence[str], entries: Iterable[str], root: str, report: Repo
         by_sign[sign].append(entry[len(sign) :])
     fits = [_glob(each, root, report) for each in by_sign[""]]
     kept = [file for file in files if not fits or any(each(file) for each in fits)]
-    unwanted = [_glob(each, root, report) for each in by_sign["!"]]
+    unwanted = [_glob(each, root, report, leaves_out=True) for each in by_sign["!"]]
     kept = [file for file in kept if not any(each(file) for each in unwanted)]
     kept += [file for file in files if file not in kept and _is_named(file, by_sign["+"], root)]
     return [file for file in kept if not _is_named(file, by_sign["-"], root)]
@@ -56,23 +56,23 @@ def changed(files: Sequence[str], entries: Iterable[str], root: str, report: Rep
         sign = entry[:1] if is_signed(entry) else ""
         word = entry[len(sign) :]
         is_exact = sign in ("+", "-")
-        fits = _glob(word, root, report) if not is_exact else None
+        fits = _glob(word, root, report, leaves_out=sign == "!") if not is_exact else None
         for file in files:
             if fits(file) if fits is not None else _is_named(file, [word], root):
                 found[file] = sign not in ("!", "-")
     return found
 
 
-def _glob(pattern: str, root: str, report: Report) -> Callable[[str], bool]:
-    """Return whether a glob matches a file."""
+def _glob(pattern: str, root: str, report: Report, *, leaves_out: bool = False) -> Callable[[str], bool]:
+    """Return whether a glob matches a file; one that is damaged matches all if it leaves out, else none."""
     # pi's globs are compared with whole paths, in which there is no `./` and no slash at the end.
     if pattern.startswith(("./", "#")) or pattern.endswith("/") or not pattern:
         return lambda _file: False
     try:
         glob = Glob(f"/{pattern.lstrip('/')}", is_case_exact=True)
     except BadGlob:
-        report(pattern)
-        return lambda _file: False
+        report(f"!{pattern}" if leaves_out else pattern)
+        return lambda _file: leaves_out
     is_absolute = pattern.startswith("/")
 
     def fits(file: str) -> bool:

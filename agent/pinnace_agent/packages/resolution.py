@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pinnace_agent.config.settings import ResourceSettings
 from pinnace_agent.files.relaxed_json import JsonObject
-from pinnace_agent.packages.contents import KINDS, Kind, PackageFolder, extension_entries, read_choice
+from pinnace_agent.packages.contents import KINDS, Kind, PackageFolder, extension_entries, read_choice, unclear_filter
 from pinnace_agent.packages.manifest import installed_version
 from pinnace_agent.packages.sources import (
     PYTHON_PREFIX,
@@ -140,6 +140,9 @@ class _Search:
         def report(problem: str) -> None:
             self._report(f"package {entry.text}: {problem}")
 
+        if entry.filter is not None and (problem := unclear_filter(entry.filter)) is not None:
+            report(f"{problem}; nothing of it is loaded")
+            return
         choice = None if entry.filter is None else read_choice(entry.filter, report)
         base = entry
         if _is_delta(entry) and entry.places.scope == "project":
