@@ -6,9 +6,12 @@
  * A surface outlives the call that has opened it, so its messages belong to none.
  */
 
-import { keybindings } from "./keys.mjs";
+import { createRequire } from "node:module";
 import { theme } from "./theme.mjs";
 import { CALL, ask, errorOf, now, post, send } from "./wire.mjs";
+
+// With the first component: the names of keys and what measures texts take a tenth of the start of this process.
+const keys = () => createRequire(import.meta.url)("./keys.mjs");
 
 const FRAME_MS = 16;
 const MOST_LINES = 500;
@@ -156,7 +159,7 @@ export async function custom(who, factory, options = {}) {
   shown.then(() => done(undefined), () => done(undefined));
   let component;
   try {
-    component = await factory(surface.tui, theme, keybindings(), done);
+    component = await factory(surface.tui, theme, keys().keybindings(), done);
     if (!isDone) {
       surface.use(component);
       options.onHandle?.(handleOf(surface, done));
