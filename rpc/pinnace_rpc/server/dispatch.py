@@ -484,6 +484,9 @@ def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> Non
     """Pass on what the user does with a surface of an extension."""
     if agent.extensions is None:
         return
+    if given.item is not None:
+        agent.extensions.draw_item(given.surface, given.columns or 0, given.item)
+        return
     size = None if given.columns is None or given.rows is None else (given.columns, given.rows)
     agent.extensions.take_surface_input(given.surface, size, given.data, given.key, is_closed=given.closed)
 
