@@ -97,11 +97,10 @@ def test_items_are_drawn_as_the_original_draws_them(folder: Path, node_program: 
             assert rows(theirs, first, 1) == rows(ours, first, 1)
 
         command(terminal, "list")
-        screen = terminal.shows("that was bash")
-        assert " ● $ printf 'one\\ntwo\\n'" in screen
-        assert "one" not in [row.strip() for row in screen.splitlines()]
+        terminal.shows("that was bash", " ● $ printf 'one\\ntwo\\n'")  # until then it is drawn as any other
+        wait_for(lambda: "one" not in [row.strip() for row in terminal.screen().splitlines()])
         command(terminal, "add")
-        screen = terminal.shows("that was todo")
+        screen = terminal.shows("that was todo", '● todo add "buy milk"', "✓ Added #1 buy milk")
         assert [' ● todo add "buy milk"', "   ✓ Added #1 buy milk"] == rows(screen, "● todo", 2)
         terminal.press("C-o")
         terminal.shows("   one", "   two", "  at ")

@@ -58,6 +58,7 @@ ROOM = '< compact overflow / compacted overflow {"willRetry": true}\n'
 ASKING = '> hello h {"delegate": ["write_text_file"]}\n< ok h\n' + TOOLS + "< tool c1\n"  # to step 11
 DRAWING = '> hello h {"surfaces": true}\n< ok h / ui_surface_open {"surface": "a", "place": "editor"}\n'  # to step 3
 SIZED = '> ui_surface_input i {"surface": "a", "columns": 80, "rows": 24}\n'
+ITEM = '> ui_surface_input i {"surface": "a", "columns": 80, "item": {"kind": "call", "name": "t", "id": "c"}}\n'
 DRAWN = '< ui_surface_draw {"surface": "a", "lines": []}\n'
 UNDRAWN = '< ui_surface_close {"surface": "a"}\n'
 CONFIRMED = '> client_response w {"success": true}\n'
@@ -70,6 +71,7 @@ def asked(identity: str, method: str = "write_text_file", call: str = "c1") -> s
 
 GOOD: list[tuple[str, str, str]] = [
     ("a surface that is drawn and closed", "I-UI-2", DRAWING + SIZED + DRAWN + UNDRAWN),
+    ("an item that is drawn, closed, and drawn again", "I-UI-2", ITEM + DRAWN + UNDRAWN + ITEM + DRAWN),
     ("a write that is confirmed", "I-FIL-1", ASKING + asked("w") + CONFIRMED + "< tool_end c1"),
     (
         "a write that the client can't do",
@@ -218,6 +220,7 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ("a surface that is opened twice", "I-UI-2", DRAWING + DRAWING, [(3, 6)]),
     ("a drawing before the size is known", "I-UI-2", DRAWING + DRAWN, [(3, 4)]),
     ("a drawing on a surface that is closed", "I-UI-2", DRAWING + SIZED + UNDRAWN + DRAWN, [(6,)]),
+    ("a drawing of an item that is closed", "I-UI-2", ITEM + DRAWN + UNDRAWN + DRAWN, [(4,)]),
     ("a surface that is closed twice", "I-UI-2", DRAWING + SIZED + UNDRAWN + UNDRAWN, [(6,)]),
     ("a request that was not offered", "I-FIL-1", ASKING.replace("write", "read") + asked("w"), [(12,)]),
     ("a request of no call", "I-FIL-1", ASKING + asked("w", call="c9"), [(12,)]),
