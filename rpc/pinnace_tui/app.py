@@ -32,6 +32,7 @@ from textual.widgets import Static
 
 import pinnace
 from pinnace_tui.commands import Commands, queued_texts
+from pinnace_tui.completion import Suggestion
 from pinnace_tui.content.drawn_lines import drawn
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain, plain_line
@@ -150,6 +151,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._editor = Editor(self.keys, self._suggestions)
         # Held, since they are drawn by events and timers, which also come before and after they are on the screen.
         self._lines = {name: Static(id=name, markup=False) for name in _LINES}
+        self._editor.ask_arguments = self._complete_arguments
         self._search = SearchLine()
         self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
         self._commands = Commands(self)
@@ -651,6 +653,16 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     def on_editor_shortcut_pressed(self, event: Editor.ShortcutPressed) -> None:
         """Let an extension do what it does at a key."""
         self._perform(self._run_shortcut(event.key))
+
+    async def _complete_arguments(self, command: str, prefix: str) -> list[Suggestion]:
+        """Return what an extension offers for the arguments of its command."""
+        if not self._is_ready.is_set() or command not in self._commands.of_agent:
+            return []
+        try:
+            found = objects(cast("Record", await self.client.get_completions(command, prefix)), "completions")
+        except pinnace.ClientFailure:  # an agent of an older version has none; a lost connection is shown elsewhere
+            return []
+        return [Suggestion(text(each, "value"), text(each, "description"), text(each, "label")) for each in found]
 
     async def _run_shortcut(self, key: str) -> None:
         if not (await self.client.run_shortcut(key))["started"]:

@@ -22,6 +22,7 @@ export type Command =
   | GetCommandsCommand
   | GetToolsCommand
   | GetShortcutsCommand
+  | GetCompletionsCommand
   | GetQueueCommand
   | GetAvailableModelsCommand
   | GetAvailableThinkingLevelsCommand
@@ -115,6 +116,7 @@ export type Response =
   | GetCommandsResponse
   | GetToolsResponse
   | GetShortcutsResponse
+  | GetCompletionsResponse
   | GetQueueResponse
   | GetAvailableModelsResponse
   | GetAvailableThinkingLevelsResponse
@@ -447,6 +449,22 @@ export interface GetCommandsCommand {
   type: "get_commands";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
+}
+
+/**
+ * Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
+ * Rules: C-11, C-9, R-UI-20.
+ * This program's alone.
+ */
+export interface GetCompletionsCommand {
+  /** The type of the record. */
+  type: "get_completions";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The command, as `get_commands` lists it. */
+  name: string;
+  /** What is written behind the name and a space, up to the cursor. */
+  prefix: string;
 }
 
 /**
@@ -1280,6 +1298,23 @@ export interface GetCommandsResponse {
 }
 
 /**
+ * `get_completions` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface GetCompletionsResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "get_completions";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Completions;
+}
+
+/**
  * `get_entries` was carried out, or accepted.
  * Since 0.80.3.
  */
@@ -2032,7 +2067,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-20, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -2689,6 +2724,22 @@ export interface CompactionSummaryMessage {
   tokensBefore: number;
   /** When it was made. */
   timestamp: number;
+}
+
+/** A completion of the arguments of a command. */
+export interface CompletionInfo {
+  /** What takes the place of the whole prefix. */
+  value: string;
+  /** What a list shows in its place. */
+  label?: string;
+  /** What it is, in the words of the extension. */
+  description?: string;
+}
+
+/** What an extension offers for the arguments of its command. */
+export interface Completions {
+  /** In the order of the extension; none if nothing completes them. */
+  completions: CompletionInfo[];
 }
 
 /** Confirm or deny. */
@@ -3927,6 +3978,7 @@ export interface ResponseOf {
   get_commands: GetCommandsResponse;
   get_tools: GetToolsResponse;
   get_shortcuts: GetShortcutsResponse;
+  get_completions: GetCompletionsResponse;
   get_queue: GetQueueResponse;
   get_available_models: GetAvailableModelsResponse;
   get_available_thinking_levels: GetAvailableThinkingLevelsResponse;

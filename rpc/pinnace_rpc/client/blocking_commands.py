@@ -186,6 +186,16 @@ class BlockingCommands(ABC):
         data = self.request("get_shortcuts")
         return cast("replies.Shortcuts", data_of("get_shortcuts", data))
 
+    def get_completions(self, name: str, prefix: str) -> replies.Completions:
+        """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
+
+        Args:
+            name: The command, as `get_commands` lists it.
+            prefix: What is written behind the name and a space, up to the cursor.
+        """
+        data = self.request("get_completions", name=name, prefix=prefix)
+        return cast("replies.Completions", data_of("get_completions", data))
+
     def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
         """List the queued messages and, on request, those that were returned to clients.
 

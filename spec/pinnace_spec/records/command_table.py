@@ -52,6 +52,10 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "get_commands": {},
     "get_tools": {},
     "get_shortcuts": {},
+    "get_completions": {
+        "name": (str, ..., "name"),
+        "prefix": (str, ..., "prefix"),
+    },
     "get_queue": {
         "returned": (bool, False, "returned"),
     },
@@ -190,6 +194,7 @@ READS: Final = (
     "get_commands",
     "get_tools",
     "get_shortcuts",
+    "get_completions",
     "get_queue",
     "get_available_models",
     "get_available_thinking_levels",
@@ -254,6 +259,7 @@ OWN_COMMANDS: Final = (
     "abort_tool",
     "get_tools",
     "get_shortcuts",
+    "get_completions",
     "get_queue",
     "navigate_tree",
     "set_label",

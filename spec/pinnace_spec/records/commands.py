@@ -422,6 +422,22 @@ class GetShortcuts(CommandModel):
     type: Literal["get_shortcuts"]
 
 
+class GetCompletions(CommandModel):
+    """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing."""
+
+    since = None
+    group = "Queries"
+    kind = "read"
+    errors = _WAITS
+    sample = {"name": "deploy", "prefix": "st"}
+    answer = "Completions"
+    type: Literal["get_completions"]
+    name: StrictStr
+    """The command, as `get_commands` lists it."""
+    prefix: StrictStr
+    """What is written behind the name and a space, up to the cursor."""
+
+
 class GetQueue(CommandModel):
     """List the queued messages and, on request, those that were returned to clients."""
 

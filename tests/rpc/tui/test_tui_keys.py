@@ -135,6 +135,43 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
     play(check())
 
 
+COMPLETING: Final = """
+from pinnace.extensions import Completion
+
+def extension(pi):
+    def offers(prefix):
+        known = [Completion("staging", "Staging", "For tests"), Completion("stable line", description="For users")]
+        return [each for each in known if each.value.startswith(prefix)]
+
+    @pi.command("deploy", description="Deploy", complete=offers)
+    def deploy(ctx, args):
+        ctx.ui.set_status("answer", repr(args))
+"""
+
+
+def test_arguments_of_commands_are_completed(tmp_path: Path) -> None:
+    """R-UI-20: like commands: shown with their descriptions, chosen by Tab and Enter, sent by the next Enter."""
+    (tmp_path / "deploy.py").write_text(COMPLETING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "deploy.py")) as screen:
+            await screen.until(lambda: "deploy" in dict(screen.editor.commands))
+            send(screen, b"/deploy st")
+            await screen.shows("→ Staging  For tests", "  stable line  For users")
+            send(screen, b"\x1b[B\t")
+            await screen.until(lambda: screen.editor.text == "/deploy stable line")
+            send(screen, b"\x7f")  # another text is completed anew
+            await screen.shows("→ stable line  For users")
+            send(screen, b"\r")
+            await screen.until(lambda: screen.editor.text == "/deploy stable line")
+            send(screen, b"\r")
+            await screen.until(lambda: "'stable line'" in screen.line("#footer"))
+            send(screen, b"/deploy no\r")
+            await screen.until(lambda: "'no'" in screen.line("#footer"))
+
+    play(check())
+
+
 def test_a_narrow_terminal_ends_nothing(tmp_path: Path) -> None:
     """Questions of each kind, lists, a search, completions and typing, at six columns and fewer."""
     (tmp_path / "asks.py").write_text(ASKING)
