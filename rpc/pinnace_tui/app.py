@@ -80,6 +80,8 @@ _QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
 # Some milliseconds of work.
 _EVENTS_A_TURN: Final = 50
 _PAUSE_S: Final = 0.005
+# How often the text of the editor is reported to the agent.
+_REPORT_S: Final = 0.1
 # How often the draft is kept.
 _DRAFT_S: Final = 1.0
 
@@ -166,6 +168,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._shown_failures: set[str] = set()
         """Those of the first state, whose records may still come."""
         self._client: AsyncioClient | None = None
+        self._is_drawing = False
+        """Whether the agent knows surfaces."""
+        self._reported = ""
+        """What the agent knows of the editor."""
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
         """The agent has been left; the client ends."""
@@ -270,6 +276,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             self._terminal.ask_for_background()
         self.set_interval(0.1, self._draw_work)
         self.set_interval(_DRAFT_S, self.keep_draft)
+        self.set_interval(_REPORT_S, self._report_editor)
         # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
         self.call_after_refresh(self._start)
 
@@ -371,8 +378,20 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     async def _offer_surfaces(self) -> None:
         """Let extensions draw here; an agent of an older generation has none that can."""
         self._surfaces.close_all()
+        self._reported = ""
+        self._is_drawing = False
         with suppress(pinnace.CommandFailed):
             await self.client.request("hello", surfaces=True)
+            self._is_drawing = True
+
+    async def _report_editor(self) -> None:
+        """Report the text of the editor, which extensions may read, if it has changed."""
+        client, content = self._client, self._editor.text
+        if client is None or not self._is_drawing or not client.is_connected or content == self._reported:
+            return
+        self._reported = content
+        with suppress(pinnace.ClientFailure):
+            await client.request("ui_surface_input", surface="editor", text=content)
 
     def _begin(self) -> None:
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
@@ -597,6 +616,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             self._unsent.append(message)
             await self._is_ready.wait()
             self._editor.remember(message)  # again, if it was written before the session was loaded
+            await self._report_editor()  # a command may read it
             # Whether it is queued is the agent's to decide, which alone knows whether it is at work.
             try:
                 await self.client.prompt(message, streaming_behavior="followUp" if is_follow_up else "steer")
@@ -665,6 +685,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         return [Suggestion(text(each, "value"), text(each, "description"), text(each, "label")) for each in found]
 
     async def _run_shortcut(self, key: str) -> None:
+        await self._report_editor()
         if not (await self.client.run_shortcut(key))["started"]:
             self.report(f"no extension has the key {in_words(key)} any more", "warning")
 

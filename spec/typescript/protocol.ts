@@ -969,7 +969,7 @@ export interface SwitchSessionCommand {
 
 /**
  * Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
- * Rules: R-UI-09.
+ * Rules: R-UI-09, R-UI-21.
  * This program's alone.
  */
 export interface UiSurfaceInputCommand {
@@ -977,8 +977,10 @@ export interface UiSurfaceInputCommand {
   type: "ui_surface_input";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The surface, as `ui_surface_open` names it. */
+  /** The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never opened. */
   surface: string;
+  /** The text that the client's own editor has now. */
+  text?: string | null;
   /** The width that the surface has now, from 1. */
   columns?: number | null;
   /** The height of the terminal, from 1. */

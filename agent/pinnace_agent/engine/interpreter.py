@@ -123,6 +123,8 @@ class EffectInterpreter:
         self._runs = RunEffects(self, self._limits)
         self.draws_surfaces = profile.draws_surfaces
         """Whether the client draws surfaces of extensions now."""
+        self.editor_text = ""
+        """The text of the client's editor, as far as it is known."""
         self._extend = extend
         self.extensions: Extensions | None = extend(self, None)
         """The extensions of the process; None: there are none."""
@@ -299,8 +301,14 @@ class EffectInterpreter:
     def offer_surfaces(self, *, is_offered: bool) -> None:
         """Let extensions draw in the client's terminal from now on, or not."""
         self.draws_surfaces = is_offered
+        self.editor_text = ""
         if self.extensions is not None:
             self.extensions.offer_surfaces(is_offered=is_offered)
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that the client's editor has now, or will have."""
+        if self.draws_surfaces:
+            self.editor_text = text
 
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""

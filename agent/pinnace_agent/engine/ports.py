@@ -84,6 +84,10 @@ class AgentReads(Protocol):
         """Let extensions draw in the client's terminal from now on, or not."""
         ...
 
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that the client's editor has now, for extensions that read it."""
+        ...
+
     @property
     def jobs(self) -> Jobs:
         """Where background work runs."""
@@ -241,6 +245,15 @@ class ExtensibleAgent(RunOwner, Protocol):
     @property
     def draws_surfaces(self) -> bool:
         """Whether the client draws surfaces of extensions."""
+        ...
+
+    @property
+    def editor_text(self) -> str:
+        """The text of the client's editor, as far as it is known; empty while it draws no surfaces."""
+        ...
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that the client's editor has now, or will have."""
         ...
 
     @property

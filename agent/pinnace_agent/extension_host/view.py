@@ -44,6 +44,15 @@ class AgentView:
         return self._mode()
 
     @property
+    def editor_text(self) -> str:
+        """The text of the client's editor, as far as it is known."""
+        return self._agent.editor_text
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that an extension gives the client's editor."""
+        self._agent.take_editor_text(text)
+
+    @property
     def model(self) -> Model | None:
         """The active model."""
         model = self._session.model

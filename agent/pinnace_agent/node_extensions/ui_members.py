@@ -82,6 +82,7 @@ NOW: Final[Mapping[str, Now]] = {
     "ui.setWidget": _widget,
     "ui.setTitle": _title,
     "ui.setEditorText": _editor_text,
+    "ui.getEditorText": lambda bridge, number, _values: bridge.context(number).ui.get_editor_text(),
     "ui.pasteToEditor": _paste,
     "login.auth": _auth,
     "login.device": _device,

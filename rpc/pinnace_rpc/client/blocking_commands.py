@@ -420,6 +420,7 @@ class BlockingCommands(ABC):
         self,
         surface: str,
         *,
+        text: str | None = None,
         columns: int | None = None,
         rows: int | None = None,
         data: str | None = None,
@@ -429,14 +430,25 @@ class BlockingCommands(ABC):
         """Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
 
         Args:
-            surface: The surface, as `ui_surface_open` names it.
+            surface: The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never
+                opened.
+            text: The text that the client's own editor has now.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.
             data: What a terminal sends for a key or a paste.
             key: The name of the key, such as `ctrl+c`, `enter` or `a`.
             closed: Whether the user has closed it.
         """
-        self.request("ui_surface_input", surface=surface, columns=columns, rows=rows, data=data, key=key, closed=closed)
+        self.request(
+            "ui_surface_input",
+            surface=surface,
+            text=text,
+            columns=columns,
+            rows=rows,
+            data=data,
+            key=key,
+            closed=closed,
+        )
 
     def run_shortcut(self, key: str) -> replies.ShortcutRun:
         """Start what an extension does at a key. It is answered at once; a failure is an `extension_error`.

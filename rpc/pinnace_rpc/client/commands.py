@@ -424,6 +424,7 @@ class Commands(ABC):
         self,
         surface: str,
         *,
+        text: str | None = None,
         columns: int | None = None,
         rows: int | None = None,
         data: str | None = None,
@@ -433,7 +434,9 @@ class Commands(ABC):
         """Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
 
         Args:
-            surface: The surface, as `ui_surface_open` names it.
+            surface: The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never
+                opened.
+            text: The text that the client's own editor has now.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.
             data: What a terminal sends for a key or a paste.
@@ -443,6 +446,7 @@ class Commands(ABC):
         await self.request(
             "ui_surface_input",
             surface=surface,
+            text=text,
             columns=columns,
             rows=rows,
             data=data,

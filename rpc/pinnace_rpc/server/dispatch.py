@@ -39,6 +39,7 @@ from pinnace_rpc.server.slow_reads import SLOW_READS, SlowReads
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES, ClientProfile
 from pinnace_spec.records.command_table import ALIASES, CLIENT_ANSWERS, TEXT_COMMANDS
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
+from pinnace_spec.records.messages import OWN_EDITOR
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.limits import PUBLISHED
@@ -500,7 +501,11 @@ def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:
 
 
 def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> None:
-    """Pass on what the user does with a surface of an extension."""
+    """Pass on what the user does with a surface of an extension, or in the client's own editor."""
+    if given.surface == OWN_EDITOR:
+        if given.text is not None:
+            agent.take_editor_text(given.text)
+        return
     if agent.extensions is None:
         return
     size = None if given.columns is None or given.rows is None else (given.columns, given.rows)

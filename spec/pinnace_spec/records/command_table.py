@@ -131,6 +131,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     },
     "ui_surface_input": {
         "surface": (str, ..., "surface"),
+        "text": (str, None, "text"),
         "columns": (int, None, "columns"),
         "rows": (int, None, "rows"),
         "data": (str, None, "data"),

@@ -781,7 +781,9 @@ class UiSurfaceInput(CommandModel):
     sample = {"surface": "unknown", "columns": 80, "rows": 24}
     type: Literal["ui_surface_input"]
     surface: StrictStr
-    """The surface, as `ui_surface_open` names it."""
+    """The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never opened."""
+    text: StrictStr | None = None
+    """The text that the client's own editor has now."""
     columns: StrictInt | None = None
     """The width that the surface has now, from 1."""
     rows: StrictInt | None = None

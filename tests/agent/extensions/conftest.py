@@ -107,6 +107,7 @@ class FakeHost:
 
     def __init__(self) -> None:
         self.mode: Mode = "rpc"
+        self.editor_text = ""
         self.session = FakeSession()
         self.registry = FakeRegistry()
         self.model: Model | None = MODEL
@@ -123,6 +124,9 @@ class FakeHost:
         self.is_settling = False
         self.compacts: Callable[[], Mapping[str, object]] = lambda: {"summary": "short"}
         self.replaces: Callable[[WithSession | None], Awaitable[None]] | None = None
+
+    def take_editor_text(self, text: str) -> None:
+        self.editor_text = text
 
     @property
     def port(self) -> HostPort:

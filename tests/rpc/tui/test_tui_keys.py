@@ -94,6 +94,11 @@ def extension(pi):
     async def ask(ctx):
         ctx.ui.set_status("answer", repr(await ctx.ui.input("A question?")))
 
+    @pi.shortcut("f7")
+    def read(ctx):
+        ctx.ui.set_status("answer", repr(ctx.ui.get_editor_text()))
+        ctx.ui.paste_to_editor(" and pasted")
+
     @pi.shortcut("ctrl+c")
     def never(ctx):
         ctx.ui.set_status("answer", "never")
@@ -105,7 +110,7 @@ def extension(pi):
 
 
 def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
-    """R-UI-12: what is written stays; reserved keys are the client's; conflicts and failures are shown."""
+    """R-UI-12, R-UI-21: what is written stays, and is read; reserved keys are the client's; conflicts are shown."""
     (tmp_path / "keys.py").write_text(SHORTCUTS)
 
     async def check() -> None:
@@ -122,6 +127,11 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
             send(screen, b"yes\r")
             await screen.until(lambda: "'yes'" in screen.line("#footer"))
             assert "written" == screen.editor.text
+            send(screen, b", too\x1b[18~")
+            await screen.until(lambda: screen.editor.text == "written, too and pasted")
+            assert "'written, too'" in screen.line("#footer")
+            send(screen, b"\x1b[18~")
+            await screen.until(lambda: "'written, too and pasted'" in screen.line("#footer"))
             send(screen, b"\x1bOR")
             await screen.shows("a defect at a key")
             send(screen, b"\x03")

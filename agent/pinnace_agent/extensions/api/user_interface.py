@@ -207,7 +207,10 @@ class UserInterface:
     # Methods that need a terminal.
 
     def get_editor_text(self) -> str:
-        """Return an empty string: the client's input is not visible here."""
+        """Return the text of the client's editor: of one that draws (`ctx.mode` is `tui`); else an empty one (R-UI-21).
+
+        It is the text that the client has reported last, some tenths of a second ago at most, or that was set since.
+        """
         self._generation.check()
         return ""
 
@@ -319,12 +322,27 @@ class StartTask(Protocol):
         ...
 
 
+class EditorView(Protocol):
+    """The client's editor, as far as it is known."""
+
+    @property
+    def editor_text(self) -> str:
+        """Its text; empty without a client that draws."""
+        ...
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that an extension gives it."""
+        ...
+
+
 class DrawingPort(NamedTuple):
     """What components need."""
 
     table: Callable[[], "SurfaceTable | None"]
     """Returns the surfaces of the session instance; None: nothing can be drawn."""
     start: StartTask
+    view: "EditorView"
+    """The client's editor."""
 
 
 @usable_from_any_thread()
@@ -389,6 +407,19 @@ class RpcUserInterface(UserInterface):
         """Let the user edit a text."""
         self._generation.check()
         return await asked(self._dialogs.editor(title, prefill, extra=_call(tool_call_id)))
+
+    # The editor of the client.
+
+    def set_editor_text(self, text: str) -> None:
+        """Set the text of the client's input."""
+        super().set_editor_text(text)
+        if self._drawing is not None:
+            self._drawing.view.take_editor_text(text)
+
+    def get_editor_text(self) -> str:
+        """Return the text of the client's editor."""
+        self._generation.check()
+        return "" if self._drawing is None else self._drawing.view.editor_text
 
     # Components.
 

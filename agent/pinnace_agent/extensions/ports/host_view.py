@@ -207,6 +207,15 @@ class HostView(Protocol):
         ...
 
     @property
+    def editor_text(self) -> str:
+        """The text of the client's editor, as far as it is known; empty without a client that draws."""
+        ...
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that an extension gives the client's editor."""
+        ...
+
+    @property
     def session(self) -> SessionView:
         """The session of this instance."""
         ...

@@ -76,7 +76,7 @@ export function userInterfaceOf(who) {
     setTitle: (title) => post(who, "ui.setTitle", title),
     setEditorText: (text) => post(who, "ui.setEditorText", text),
     pasteToEditor: (text) => post(who, "ui.pasteToEditor", text),
-    getEditorText: () => "",
+    getEditorText: () => now(who, "ui.getEditorText"),
     custom: (factory, options) => custom(who, factory, options),
     onTerminalInput: () => nothing,
     setWorkingMessage: nothing,
