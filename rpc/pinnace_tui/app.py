@@ -172,6 +172,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Whether the agent knows surfaces."""
         self._reported = ""
         """What the agent knows of the editor."""
+        self._reported_look = ""
+        """What it knows of the theme."""
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
         """The agent has been left; the client ends."""
@@ -381,17 +383,22 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._reported = ""
         self._is_drawing = False
         with suppress(pinnace.CommandFailed):
-            await self.client.request("hello", surfaces=True)
+            self._reported_look = self._look.name
+            await self.client.request("hello", surfaces=True, themes=self.look_names(), theme=self._look.name)
             self._is_drawing = True
 
     async def _report_editor(self) -> None:
-        """Report the text of the editor, which extensions may read, if it has changed."""
-        client, content = self._client, self._editor.text
-        if client is None or not self._is_drawing or not client.is_connected or content == self._reported:
+        """Report the text of the editor and the theme, which extensions may read, if they have changed."""
+        client, content, look = self._client, self._editor.text, self._look.name
+        if client is None or not self._is_drawing or not client.is_connected:
             return
-        self._reported = content
         with suppress(pinnace.ClientFailure):
-            await client.request("ui_surface_input", surface="editor", text=content)
+            if content != self._reported:
+                self._reported = content
+                await client.request("ui_surface_input", surface="editor", text=content)
+            if look != self._reported_look:
+                self._reported_look = look
+                await client.request("hello", theme=look)
 
     def _begin(self) -> None:
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
@@ -408,7 +415,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         except Exception as error:
             self.report_failure(error)
 
-    def _take(self, event: Record) -> None:
+    def _take(self, event: Record) -> None:  # noqa: PLR0912 - one case a record
         kind = text(event, "type")
         if kind in ("warning", "extension_error"):
             line = warning_line(event)
@@ -436,6 +443,9 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self._announced.setdefault(text(event, "id"), asyncio.Event()).set()
             case "extension_ui_request":
                 self._show_of_extension(event)
+            case "ui_theme" if not self.use_look(name := text(event, "theme")):
+                problem = f"An extension has chosen the theme {name}, which does not exist; there are "
+                self.transcript.notice(problem + ", ".join(self._looks), "warning")
             case "message_end" | "truncated" if kind == "truncated" or self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
@@ -978,6 +988,11 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     def look_names(self) -> list[str]:
         """Return the names of the themes."""
         return list(self._looks)
+
+    @property
+    def look_name(self) -> str:
+        """The name of the theme that is shown."""
+        return self._look.name
 
     def use_look(self, name: str) -> bool:
         """Use a theme; return whether there is one of this name."""

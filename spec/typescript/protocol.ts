@@ -71,6 +71,7 @@ export type Output =
   | UiSurfaceOpen
   | UiSurfaceDraw
   | UiSurfaceClose
+  | UiTheme
   | McpStatus
   | Warning
   | AgentEnd
@@ -593,7 +594,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -615,6 +616,16 @@ export interface HelloCommand {
    * This program's alone.
    */
   surfaces?: boolean | null;
+  /**
+   * The names of the client's themes, of which extensions may choose one.
+   * This program's alone.
+   */
+  themes?: string[] | null;
+  /**
+   * The theme that the client shows now.
+   * This program's alone.
+   */
+  theme?: string | null;
 }
 
 /**
@@ -2462,6 +2473,18 @@ export interface UiSurfaceOpen {
   key?: string;
   /** Where it is; only of an `overlay`. */
   layout?: SurfaceLayout;
+}
+
+/**
+ * An extension has chosen a theme of the client. One that the client does not have changes nothing.
+ * Rules: R-UI-22.
+ * This program's alone.
+ */
+export interface UiTheme {
+  /** The type of the record. */
+  type: "ui_theme";
+  /** Its name. */
+  theme: string;
 }
 
 /**

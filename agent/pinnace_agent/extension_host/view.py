@@ -53,6 +53,20 @@ class AgentView:
         self._agent.take_editor_text(text)
 
     @property
+    def themes(self) -> Sequence[str] | None:
+        """The names of the client's themes; None: it has not named any."""
+        return self._agent.themes
+
+    @property
+    def theme(self) -> str | None:
+        """The name of the theme that the client shows; None: it is unknown."""
+        return self._agent.theme
+
+    def take_theme(self, name: str) -> None:
+        """Take the theme that an extension chooses."""
+        self._agent.take_themes(None, name)
+
+    @property
     def model(self) -> Model | None:
         """The active model."""
         model = self._session.model

@@ -405,6 +405,8 @@ class BlockingCommands(ABC):
         protocol: ClientProfile | None = None,
         directories: Sequence[str] | None = None,
         surfaces: bool | None = None,
+        themes: Sequence[str] | None = None,
+        theme: str | None = None,
     ) -> replies.Hello:
         """Identify the agent; as the first command, select the profile.
 
@@ -412,8 +414,17 @@ class BlockingCommands(ABC):
             protocol: The profile of the protocol.
             directories: The additional folders from now on, as absolute paths; replace those of `--add-dir`.
             surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
+            themes: The names of the client's themes, of which extensions may choose one.
+            theme: The theme that the client shows now.
         """
-        data = self.request("hello", protocol=protocol, directories=directories, surfaces=surfaces)
+        data = self.request(
+            "hello",
+            protocol=protocol,
+            directories=directories,
+            surfaces=surfaces,
+            themes=themes,
+            theme=theme,
+        )
         return cast("replies.Hello", data_of("hello", data))
 
     def ui_surface_input(

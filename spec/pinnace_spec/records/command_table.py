@@ -128,6 +128,8 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "delegate": (list, None, "delegate"),
         "directories": (list, None, "directories"),
         "surfaces": (bool, None, "surfaces"),
+        "themes": (list, None, "themes"),
+        "theme": (str, None, "theme"),
     },
     "ui_surface_input": {
         "surface": (str, ..., "surface"),

@@ -769,6 +769,10 @@ class Hello(CommandModel):
     """The additional folders from now on, as absolute paths; replace those of `--add-dir`."""
     surfaces: StrictBool | None = None
     """Whether the client draws surfaces of extensions from now on; replaces what it has said before."""
+    themes: list[StrictStr] | None = None
+    """The names of the client's themes, of which extensions may choose one."""
+    theme: StrictStr | None = None
+    """The theme that the client shows now."""
 
 
 class UiSurfaceInput(CommandModel):

@@ -108,6 +108,8 @@ class FakeHost:
     def __init__(self) -> None:
         self.mode: Mode = "rpc"
         self.editor_text = ""
+        self.themes: Sequence[str] | None = None
+        self.theme: str | None = None
         self.session = FakeSession()
         self.registry = FakeRegistry()
         self.model: Model | None = MODEL
@@ -127,6 +129,9 @@ class FakeHost:
 
     def take_editor_text(self, text: str) -> None:
         self.editor_text = text
+
+    def take_theme(self, name: str) -> None:
+        self.theme = name
 
     @property
     def port(self) -> HostPort:

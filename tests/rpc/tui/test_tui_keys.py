@@ -99,6 +99,11 @@ def extension(pi):
         ctx.ui.set_status("answer", repr(ctx.ui.get_editor_text()))
         ctx.ui.paste_to_editor(" and pasted")
 
+    @pi.shortcut("f8")
+    def change(ctx):
+        ctx.ui.set_theme("light")
+        ctx.ui.set_status("answer", f"{ctx.ui.get_all_themes()} {ctx.ui.set_theme('no such').error}")
+
     @pi.shortcut("ctrl+c")
     def never(ctx):
         ctx.ui.set_status("answer", "never")
@@ -132,6 +137,9 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
             assert "'written, too'" in screen.line("#footer")
             send(screen, b"\x1b[18~")
             await screen.until(lambda: "'written, too and pasted'" in screen.line("#footer"))
+            send(screen, b"\x1b[19~")
+            await screen.until(lambda: "Theme not found: no such" in screen.line("#footer"))
+            assert screen.app.look_name == "light"
             send(screen, b"\x1bOR")
             await screen.shows("a defect at a key")
             send(screen, b"\x03")

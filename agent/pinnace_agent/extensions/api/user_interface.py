@@ -291,16 +291,25 @@ class UserInterface:
         return _THEME
 
     def get_all_themes(self) -> list[str]:
-        """Return an empty list."""
+        """Return the names of the themes of a client that draws (`ctx.mode` is `tui`); else an empty list (R-UI-22)."""
         self._generation.check()
         return []
 
-    def get_theme(self, name: str) -> None:
-        """Return None."""
+    def get_theme(self, name: str) -> Theme | None:
+        """Return the styles of a theme of the client, which are those of `theme`; None: it has none of this name."""
         self._generation.check()
+        return None
 
-    def set_theme(self, theme: object) -> ThemeResult:
-        """Return a failure: themes can't be switched."""
+    def set_theme(self, theme: str | Theme) -> ThemeResult:
+        """Let the client show another theme.
+
+        Args:
+            theme: The name, or what `get_theme` has returned.
+
+        Returns:
+            Whether the client has the theme; without one that draws, a failure. One that has not named its themes yet,
+            as at the start, is sent the name, and reports one that it does not have.
+        """
         self._generation.check()
         return ThemeResult(False, self._no_themes)
 
@@ -322,16 +331,35 @@ class StartTask(Protocol):
         ...
 
 
-class EditorView(Protocol):
-    """The client's editor, as far as it is known."""
+class ClientView(Protocol):
+    """The client's editor and themes, as far as they are known."""
+
+    @property
+    def mode(self) -> str:
+        """`tui` while the client draws."""
+        ...
 
     @property
     def editor_text(self) -> str:
-        """Its text; empty without a client that draws."""
+        """The text of the editor; empty without a client that draws."""
         ...
 
     def take_editor_text(self, text: str) -> None:
-        """Take the text that an extension gives it."""
+        """Take the text that an extension gives the editor."""
+        ...
+
+    @property
+    def themes(self) -> Sequence[str] | None:
+        """The names of the client's themes; None: it has not named any."""
+        ...
+
+    @property
+    def theme(self) -> str | None:
+        """The name of the theme that the client shows; None: it is unknown."""
+        ...
+
+    def take_theme(self, name: str) -> None:
+        """Take the theme that an extension chooses."""
         ...
 
 
@@ -341,8 +369,8 @@ class DrawingPort(NamedTuple):
     table: Callable[[], "SurfaceTable | None"]
     """Returns the surfaces of the session instance; None: nothing can be drawn."""
     start: StartTask
-    view: "EditorView"
-    """The client's editor."""
+    view: "ClientView"
+    """The client's editor and themes."""
 
 
 @usable_from_any_thread()
@@ -420,6 +448,37 @@ class RpcUserInterface(UserInterface):
         """Return the text of the client's editor."""
         self._generation.check()
         return "" if self._drawing is None else self._drawing.view.editor_text
+
+    # The themes of the client.
+
+    def get_all_themes(self) -> list[str]:
+        """Return the names of the client's themes."""
+        self._generation.check()
+        return [] if self._drawing is None else list(self._drawing.view.themes or ())
+
+    def get_theme(self, name: str) -> Theme | None:
+        """Return the styles of a theme of the client."""
+        return Theme(name) if name in self.get_all_themes() else None
+
+    @property
+    def theme(self) -> Theme:
+        """Styles for texts."""
+        self._generation.check()
+        name = None if self._drawing is None else self._drawing.view.theme
+        return _THEME if name is None else Theme(name)
+
+    def set_theme(self, theme: str | Theme) -> ThemeResult:
+        """Let the client show another theme."""
+        self._generation.check()
+        view = None if self._drawing is None else self._drawing.view
+        if view is None or view.mode != "tui":
+            return ThemeResult(False, self._no_themes)
+        name = theme.name if isinstance(theme, Theme) else theme
+        if view.themes is not None and name not in view.themes:
+            return ThemeResult(False, f"Theme not found: {name}")
+        self._send({"type": "ui_theme", "theme": name})
+        view.take_theme(name)
+        return ThemeResult(True)
 
     # Components.
 

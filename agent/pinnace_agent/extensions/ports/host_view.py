@@ -216,6 +216,20 @@ class HostView(Protocol):
         ...
 
     @property
+    def themes(self) -> Sequence[str] | None:
+        """The names of the client's themes; None: it has not named any."""
+        ...
+
+    @property
+    def theme(self) -> str | None:
+        """The name of the theme that the client shows; None: it is unknown."""
+        ...
+
+    def take_theme(self, name: str) -> None:
+        """Take the theme that an extension chooses."""
+        ...
+
+    @property
     def session(self) -> SessionView:
         """The session of this instance."""
         ...

@@ -2,7 +2,7 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { theme } from "./theme.mjs";
+import { Theme, theme } from "./theme.mjs";
 import { custom, stay } from "./surfaces.mjs";
 import { ask, now, post } from "./wire.mjs";
 
@@ -89,9 +89,13 @@ export function userInterfaceOf(who) {
     setEditorComponent: nothing,
     getEditorComponent: () => undefined,
     get theme() { return theme; },
-    getAllThemes: () => [],
-    getTheme: () => undefined,
-    setTheme: () => ({ success: false, error: "Theme switching not supported in RPC mode" }),
+    // The client has their files; colours are those of every terminal, in each theme.
+    getAllThemes: () => now(who, "ui.themes").map((name) => ({ name, path: undefined })),
+    getTheme: (name) => (now(who, "ui.themes").includes(name) ? Object.assign(new Theme(), { name }) : undefined),
+    setTheme(chosen) {
+      const { success, error } = now(who, "ui.setTheme", typeof chosen === "string" ? chosen : chosen?.name);
+      return success ? { success } : { success, error };
+    },
     getToolsExpanded: () => false,
     setToolsExpanded: nothing,
   };
