@@ -87,6 +87,9 @@ NOW: Final[Mapping[str, Now]] = {
     "ui.setTitle": _title,
     "ui.setEditorText": _editor_text,
     "ui.setTheme": _set_theme,
+    "ui.unused": lambda bridge, number, values: bridge.context(number).ui.warn_unused(
+        values.text(0, "member"), bridge.path
+    ),
     "ui.themes": lambda bridge, number, _values: bridge.context(number).ui.get_all_themes(),
     "ui.getEditorText": lambda bridge, number, _values: bridge.context(number).ui.get_editor_text(),
     "ui.pasteToEditor": _paste,

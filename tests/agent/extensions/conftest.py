@@ -133,6 +133,9 @@ class FakeHost:
     def take_theme(self, name: str) -> None:
         self.theme = name
 
+    def warn_unused(self, path: str, member: str) -> None:
+        self.asked.append(("unused", path, member))
+
     @property
     def port(self) -> HostPort:
         return HostPort(self, Actions(self), self.errors.append, self.frames.append)

@@ -6,12 +6,20 @@ One agent has extensions in both languages.
 from pathlib import Path
 from typing import Final
 
+import pytest
 from tests.rpc.extensions.conftest import Extended
 
 from pinnace_fuzz.trials.workbench import AgentStarter
 
 PYTHON: Final = """
 def extension(pi):
+    @pi.command("pyvain")
+    def vain(ctx, args):
+        ctx.ui.set_editor_component(None)
+        ctx.ui.set_editor_component(lambda *_: None)
+        ctx.ui.add_autocomplete_provider(print)
+        ctx.ui.on_terminal_input(print)()
+
     @pi.shortcut("f7")
     def read(ctx):
         ctx.ui.notify(ctx.ui.get_editor_text())
@@ -24,6 +32,14 @@ def extension(pi):
 """
 NODE: Final = """
 export default function (pi) {
+  pi.registerCommand("nodevain", {
+    handler: async (_, ctx) => {
+      ctx.ui.setEditorComponent(undefined);
+      ctx.ui.setEditorComponent(() => ({}));
+      ctx.ui.addAutocompleteProvider((each) => each);
+      ctx.ui.onTerminalInput(() => undefined)();
+    },
+  });
   pi.registerShortcut("f9", { handler: (ctx) => ctx.ui.notify(ctx.ui.getEditorText()) });
   pi.registerShortcut("f10", {
     handler: (ctx) => {
@@ -36,14 +52,17 @@ export default function (pi) {
 """
 
 
-def test_both_languages_read_what_the_client_has_reported(
-    agent: AgentStarter, tmp_path: Path, node_program: str
-) -> None:
-    """R-UI-21: or what either has set since; the next session has the same; a client that draws no more has none."""
+@pytest.fixture
+def one(agent: AgentStarter, tmp_path: Path, node_program: str) -> Extended:
+    """An agent with both extensions."""
     python, node = tmp_path / "text.py", tmp_path / "text.mjs"
     python.write_text(PYTHON)
     node.write_text(NODE)
-    one = Extended(agent((), "-e", str(python), "-e", str(node), env={"PINNACE_NODE": node_program}))
+    return Extended(agent((), "-e", str(python), "-e", str(node), env={"PINNACE_NODE": node_program}))
+
+
+def test_both_languages_read_what_the_client_has_reported(one: Extended) -> None:
+    """R-UI-21: or what either has set since; the next session has the same; a client that draws no more has none."""
 
     def report(text: str) -> None:
         one.pi.ask("ui_surface_input", surface="editor", text=text)
@@ -66,4 +85,24 @@ def test_both_languages_read_what_the_client_has_reported(
     one.pi.ask("hello", surfaces=False)
     report("unheard")
     assert "" == pressed("f7") == pressed("f9")
+    assert not one.errors
+
+
+def test_what_has_no_effect_in_a_client_that_draws_is_warned_of(one: Extended) -> None:
+    """Once for each member and extension; without such a client no user could expect an effect."""
+
+    def vain() -> list[str]:
+        for command in ("/pyvain", "/nodevain"):
+            one.command(command)
+        found = one.pi.ask("get_state").get("warnings", ())
+        return [each["text"].rpartition("/")[2] for each in found if each["kind"] == "extension"]
+
+    assert [] == vain()
+    one.pi.ask("hello", surfaces=True)
+    names = ("set_editor_component", "add_autocomplete_provider", "on_terminal_input")
+    python = [f"command:pyvain: {each} has no effect" for each in names]
+    names = ("setEditorComponent", "addAutocompleteProvider", "onTerminalInput")
+    node = [f"text.mjs: {each} has no effect" for each in names]
+    for _ in range(2):
+        assert vain() == [*python, *node]
     assert not one.errors

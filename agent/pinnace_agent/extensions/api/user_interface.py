@@ -295,6 +295,10 @@ class UserInterface:
         self._generation.check()
         return []
 
+    def warn_unused(self, member: str, path: str | None = None) -> None:
+        """Do nothing: no client draws."""
+        self._generation.check()
+
     def get_theme(self, name: str) -> Theme | None:
         """Return the styles of a theme of the client, which are those of `theme`; None: it has none of this name."""
         self._generation.check()
@@ -360,6 +364,10 @@ class ClientView(Protocol):
 
     def take_theme(self, name: str) -> None:
         """Take the theme that an extension chooses."""
+        ...
+
+    def warn_unused(self, path: str, member: str) -> None:
+        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
         ...
 
 
@@ -448,6 +456,35 @@ class RpcUserInterface(UserInterface):
         """Return the text of the client's editor."""
         self._generation.check()
         return "" if self._drawing is None else self._drawing.view.editor_text
+
+    # What no client does yet.
+
+    def warn_unused(self, member: str, path: str | None = None) -> None:
+        """Warn the user of a client that draws, who could expect it, of a member that has no effect.
+
+        Args:
+            member: Its name as the extension has it.
+            path: The extension; None: the one whose code runs.
+        """
+        self._generation.check()
+        owner = OWNER.get()
+        if self._drawing is not None and self._drawing.view.mode == "tui":
+            self._drawing.view.warn_unused(path or ("<runtime>" if owner is None else owner.path), member)
+
+    def set_editor_component(self, factory: Callable[..., object] | None = None) -> None:
+        """Do nothing: the client has its own editor."""
+        self._generation.check()
+        if factory is not None:
+            self.warn_unused("set_editor_component")
+
+    def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
+        """Do nothing: the client completes by itself, and arguments of commands by `complete`."""
+        self.warn_unused("add_autocomplete_provider")
+
+    def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
+        """Return a function that removes the handler, which is never called."""
+        self.warn_unused("on_terminal_input")
+        return _nothing
 
     # The themes of the client.
 

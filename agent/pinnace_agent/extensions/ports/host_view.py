@@ -229,6 +229,10 @@ class HostView(Protocol):
         """Take the theme that an extension chooses."""
         ...
 
+    def warn_unused(self, path: str, member: str) -> None:
+        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
+        ...
+
     @property
     def session(self) -> SessionView:
         """The session of this instance."""

@@ -78,15 +78,18 @@ export function userInterfaceOf(who) {
     pasteToEditor: (text) => post(who, "ui.pasteToEditor", text),
     getEditorText: () => now(who, "ui.getEditorText"),
     custom: (factory, options) => custom(who, factory, options),
-    onTerminalInput: () => nothing,
+    onTerminalInput() {
+      post(who, "ui.unused", "onTerminalInput");
+      return nothing;
+    },
     setWorkingMessage: nothing,
     setWorkingVisible: nothing,
     setWorkingIndicator: nothing,
     setHiddenThinkingLabel: nothing,
     setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
     setHeader: (factory) => stay(who, "header", undefined, factory),
-    addAutocompleteProvider: nothing,
-    setEditorComponent: nothing,
+    addAutocompleteProvider: () => post(who, "ui.unused", "addAutocompleteProvider"),
+    setEditorComponent: (factory) => factory && post(who, "ui.unused", "setEditorComponent"),
     getEditorComponent: () => undefined,
     get theme() { return theme; },
     // The client has their files; colours are those of every terminal, in each theme.
