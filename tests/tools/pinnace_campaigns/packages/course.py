@@ -199,7 +199,7 @@ class Course:
                 if each.get("type") == "tool_execution_end"
             ],
             "messages": [
-                [each["message"].get("customType"), self._text(_text_of(each["message"]))]
+                [each["message"].get("customType") or "custom", self._text(_text_of(each["message"]))]
                 for each in found
                 if each.get("type") == "message_end" and each["message"].get("role") == "custom"
             ],
