@@ -37,6 +37,8 @@ from pinnace_tui.content.drawn_lines import drawn
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain, plain_line
 from pinnace_tui.content.transcript import (
+    CustomItem,
+    EntryItem,
     Level,
     ShellItem,
     SummaryItem,
@@ -48,6 +50,7 @@ from pinnace_tui.content.transcript import (
 from pinnace_tui.content.values import Record, mapping, number, objects, text, texts
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.drafts import Drafts
+from pinnace_tui.drawn_items import DrawnItems
 from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.fields import with_line_ends
 from pinnace_tui.footer import FooterState, branch_of, footer, welcome
@@ -156,6 +159,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._editor.ask_arguments = self._complete_arguments
         self._search = SearchLine()
         self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
+        self._drawn_items = DrawnItems(self._view.redraw)
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}
@@ -353,6 +357,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                     keeping += [
                         asyncio.create_task(self._keep_state()),
                         asyncio.create_task(self._surfaces.serve(client)),
+                        asyncio.create_task(self._drawn_items.serve(client)),
                     ]
                     self._begin()
                     while batch := await events.take():
@@ -382,6 +387,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._surfaces.close_all()
         self._reported = ""
         self._is_drawing = False
+        self._drawn_items.forget()
         with suppress(pinnace.CommandFailed):
             self._reported_look = self._look.name
             await self.client.request("hello", surfaces=True, themes=self.look_names(), theme=self._look.name)
@@ -411,7 +417,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def _take_guarded(self, event: Record) -> None:
         try:
-            (self._surfaces.take if text(event, "type") in KINDS else self._take)(event)
+            if text(event, "type") not in KINDS:
+                self._take(event)
+            elif not self._drawn_items.take(event):
+                self._surfaces.take(event)
         except Exception as error:
             self.report_failure(error)
 
@@ -484,6 +493,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         known = self._work_changes
         state = cast("Record", await self.client.get_state())
         self._take_state(state, is_current=known == self._work_changes)
+        if self._draw_items(state):
+            await self.reload()  # entries that are shown now, or not any more
         self._show_warnings()
         self._shown.stats = cast("Record", await self.client.get_session_stats())
         self._draw_footer()
@@ -512,6 +523,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             known = self._work_changes
             state = cast("Record", await client.get_state())
             self._take_state(state, is_current=known == self._work_changes)
+            self._draw_items(state)
+            self._drawn_items.forget()
             leaf: str | None = None
             overlapping: list[Record] = []
             self._overlapping = overlapping
@@ -547,6 +560,13 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._commands.of_agent = {name for name, _ in names}
         self._editor.commands = [*self._commands.listed(), *names]
         await self._bind_shortcuts(client)
+
+    def _draw_items(self, state: Record) -> bool:
+        """Have items drawn by the extensions that do so now; return whether other entries are shown."""
+        if self._drawn_items.use(state):
+            self._view.use_lines(self._drawn_items)
+        former, self.transcript.entry_types = self.transcript.entry_types, self._drawn_items.entry_types
+        return former != self.transcript.entry_types
 
     async def _bind_shortcuts(self, client: "AsyncioClient") -> None:
         """Give extensions the keys that they want, and show which they can't have."""
@@ -808,7 +828,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def on_conversation_view_toggled(self, event: ConversationView.Toggled) -> None:
         """Fold or unfold an item."""
-        if isinstance(event.item, ThinkingItem | ToolItem | ShellItem | SummaryItem):
+        if isinstance(event.item, ThinkingItem | ToolItem | ShellItem | SummaryItem | CustomItem | EntryItem):
             self.transcript.toggle(event.item, is_open=not self._view.is_open(event.item))
 
     async def leave(self) -> None:

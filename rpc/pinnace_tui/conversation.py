@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from pinnace_tui.content.heights import Heights
 from pinnace_tui.content.look import Look
-from pinnace_tui.content.rendering import Renderer, searched_text
+from pinnace_tui.content.rendering import ExtensionLines, Renderer, searched_text
 from pinnace_tui.content.transcript import Transcript, TranscriptItem, UserItem
 from pinnace_tui.guarded import Guarded
 
@@ -45,6 +45,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
     def __init__(self, transcript: Transcript, look: Look) -> None:
         """Show a transcript."""
         super().__init__()
+        self._of_extensions: ExtensionLines | None = None
         self._transcript = transcript
         self._look = look
         self._heights = Heights()
@@ -78,6 +79,17 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         self._heights.reset([self._renderer.estimate(item) for item in self._transcript.items])
         self._is_following = True
         self._has_changed = True
+
+    def redraw(self, item: TranscriptItem) -> None:
+        """Render an item anew that is the same, since an extension has drawn it."""
+        if (kept := self._rendered.pop(item, None)) is not None:
+            self._kept_lines -= len(kept[1])
+        self._has_changed = True
+
+    def use_lines(self, of_extensions: ExtensionLines) -> None:
+        """Show items as extensions draw them, from now on or by others than before."""
+        self._of_extensions = of_extensions
+        self._renew()
 
     # --- for the app -----------------------------------------------------------------------------------------------
 
@@ -224,7 +236,11 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         """Render everything anew, with the same item at the top."""
         row, _ = self._heights.find(self.scroll_offset.y)
         self._renderer = Renderer(
-            self.size.width, self._look, shows_thinking=self._shows_thinking, shows_tools=self._shows_tools
+            self.size.width,
+            self._look,
+            shows_thinking=self._shows_thinking,
+            shows_tools=self._shows_tools,
+            of_extensions=self._of_extensions,
         )
         self._rendered.clear()
         self._kept_lines = 0

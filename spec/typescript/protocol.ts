@@ -558,7 +558,7 @@ export interface GetShortcutsCommand {
 
 /**
  * Read the state of the agent and its selections.
- * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01, R-WRN-01, R-WRN-02, R-WRN-03.
+ * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01, R-UI-13, R-WRN-01, R-WRN-02, R-WRN-03.
  * Since 0.16.0.
  */
 export interface GetStateCommand {
@@ -979,8 +979,8 @@ export interface SwitchSessionCommand {
 }
 
 /**
- * Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
- * Rules: R-UI-09, R-UI-21.
+ * Send what the user does with a surface of an extension, or have an `item` drawn. What is gone takes none.
+ * Rules: R-UI-09, R-UI-13, R-UI-21.
  * This program's alone.
  */
 export interface UiSurfaceInputCommand {
@@ -988,7 +988,7 @@ export interface UiSurfaceInputCommand {
   type: "ui_surface_input";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never opened. */
+  /** As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the client's editor. */
   surface: string;
   /** The text that the client's own editor has now. */
   text?: string | null;
@@ -1000,8 +1000,10 @@ export interface UiSurfaceInputCommand {
   data?: string | null;
   /** The name of the key, such as `ctrl+c`, `enter` or `a`. */
   key?: string | null;
-  /** Whether the user has closed it. */
+  /** Whether the user has closed it, or the client shows the item no more. */
   closed?: boolean | null;
+  /** What is to be drawn, for the width in `columns`; replaces what the client has sent for this surface before. */
+  item?: SurfaceItem | null;
 }
 
 /**
@@ -2080,7 +2082,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-20, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -3005,6 +3007,16 @@ export interface Interruption {
   cutCalls: CutCall[];
 }
 
+/** What an extension draws of the conversation: the items of one kind and one name. */
+export interface ItemRenderer {
+  /** A call of a tool, its result, a custom message, or a custom entry. */
+  kind: "call" | "result" | "message" | "entry";
+  /** The name of the tool, or the custom type. */
+  name: string;
+  /** Whether the client puts it into the frame that its own items of this kind have. */
+  framed: boolean;
+}
+
 /** The text of the newest answer; null when there is none. */
 export interface LastText {
   /**
@@ -3583,6 +3595,8 @@ export interface State {
    * This program's alone.
    */
   extensionsLeftOut?: LeftOutExtension[];
+  /** The items of the conversation that extensions draw, for a client that draws surfaces; absent without any. */
+  itemRenderers?: ItemRenderer[];
   /**
    * Which tool calls need the user's approval.
    * This program's alone.
@@ -3633,6 +3647,36 @@ export interface Stats {
 }
 
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
+
+/** An item of the conversation, as the client has it, that an extension is to draw. */
+export interface SurfaceItem {
+  /** A call of a tool, its result, a custom message, or a custom entry. */
+  kind: "call" | "result" | "message" | "entry";
+  /** The name. */
+  name: string;
+  /** The id by which it is referred to. */
+  id: string;
+  /** Whether the client shows it whole. */
+  expanded?: boolean | null;
+  /** The arguments of the call: an object that follows the tool's schema. */
+  arguments?: Record<string, unknown> | null;
+  /** Whether the tool runs or has run. */
+  isStarted?: boolean | null;
+  /** Whether there is no final result yet. */
+  isPartial?: boolean | null;
+  /** Whether the call has failed. */
+  isError?: boolean | null;
+  /** How long the tool has taken, in milliseconds. */
+  durationMs?: number | null;
+  /** The content: text, or blocks of text, images and calls. */
+  content?: unknown;
+  /** The details of a result or a message. */
+  details?: unknown;
+  /** What the command returns. */
+  data?: unknown;
+  /** When it was made. */
+  timestamp?: unknown;
+}
 
 /** Where a surface over the screen is. */
 export interface SurfaceLayout {

@@ -100,6 +100,8 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/rpc.md: ← {"type":"client_request","id":"6f…","method":"read_text_file","toolCallId":"call_1",'
     '"path":"/work/a.py","timeout":10000}': _FILES,
     'docs/rpc.md: → {"id":"1","type":"hello","surfaces":true}': "tests/rpc/extensions/test_surfaces.py",
+    'docs/rpc.md: → {"id":"4","type":"ui_surface_input","surface":"a1…","columns":76,"item":{"kind":"call",'
+    '"name":"todo","id":"call_1","arguments":{"action":"list"}}}': "tests/rpc/extensions/test_items.py",
     "docs/extensions.md: # pick.py": "tests/rpc/extensions/test_surfaces.py",
     "docs/offline.md: *": "test_offline_page.py",
     "docs/packages.md: *": "installs packages; tests/rpc/packages has its own registry",

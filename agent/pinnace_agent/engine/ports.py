@@ -53,6 +53,11 @@ class AgentReads(Protocol):
         ...
 
     @property
+    def draws_surfaces(self) -> bool:
+        """Whether the client draws surfaces of extensions."""
+        ...
+
+    @property
     def sessions(self) -> SessionManager:
         """The current session, the folder of sessions, and the message of the prompt that begins a run."""
         ...

@@ -80,6 +80,11 @@ class InstanceHooks:
             for each in extension.shortcuts.values()
         ]
 
+    def item_renderers(self) -> Sequence[Mapping[str, object]]:
+        """Describe what extensions draw of the conversation, as on the wire."""
+        found = self._runner.renderers()
+        return [{"kind": each.kind, "name": each.name, "framed": each.is_framed} for each in found]
+
     def run_shortcut(self, key: str) -> bool:
         """Start what an extension does at a key; return whether one has it."""
         return self._runner.run_shortcut(key)

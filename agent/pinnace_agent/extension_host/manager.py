@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.extensions import EndReason, ModelSource
     from pinnace_agent.engine.ports import ExtensibleAgent
     from pinnace_agent.extensions.ports.host_view import Mode
+    from pinnace_spec.records.surface_items import SurfaceItem
 
 _log = logging.getLogger("pinnace.extensions")
 
@@ -355,6 +356,11 @@ class ExtensionManager:
         """Take what the user does with a surface."""
         if self._runner is not None:
             self._runner.take_surface_input(name, size, data, key, is_closed=is_closed)
+
+    def draw_item(self, surface: str, columns: int, item: "SurfaceItem") -> None:
+        """Have an item of the conversation drawn on a surface of the client."""
+        if self._runner is not None and self._closed is None:
+            self._runner.draw_item(surface, columns, item)
 
     def default_dialogs(self, *, for_good: bool) -> None:
         """Give every open dialog its default: an abort, or the client is gone."""

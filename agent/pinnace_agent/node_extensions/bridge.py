@@ -22,9 +22,11 @@ from pinnace_agent.node_extensions.values import Values
 from pinnace_agent.tools import base
 
 if TYPE_CHECKING:
+    from pinnace_agent.extensions.services.items import DrawnItem
     from pinnace_agent.extensions.services.surfaces import Surface
     from pinnace_agent.node_extensions.process import NodeProcess
 
+_MOST_DRAWN: Final = 500
 OWN_CONTEXT: Final = 0
 """The number of the context of handlers, which is also that of code outside of every call."""
 _RESULT_FIELDS: Final = ("content", "details", "structuredContent", "usage", "terminate")
@@ -66,6 +68,8 @@ class Bridge:
         self._handlers: dict[int, tuple[str, Callable[[], None]]] = {}
         self._channels: set[str] = set()
         self._emitted: tuple[str, object] | None = None
+        self._drawn: dict[tuple[str, str], Callable[[], None]] = {}
+        """By which the items that were drawn last are drawn again."""
         self._logins: dict[int, LoginCallbacks] = {}
 
     def context(self, number: int | None) -> Context:
@@ -192,6 +196,8 @@ class Bridge:
                 annotations={each: value for each, value in hints.items() if isinstance(value, bool)},
             )
         )
+        for kind in as_list(given.get("renders")) or []:
+            self.register_renderer(str(kind), name, is_framed=given.get("framesItself") is not True)
 
     async def _execute(self, ctx: ToolContext, name: str, params: Mapping[str, object]) -> object:
         number = self.add_context(ctx)
@@ -207,6 +213,40 @@ class Bridge:
         finally:
             self._contexts.pop(number, None)
         return _result(value)
+
+    # Items of the conversation.
+
+    def register_renderer(self, kind: str, name: str, *, is_framed: bool) -> None:
+        """Register what draws items of a kind and name.
+
+        Raises:
+            TypeError: The name is no name.
+        """
+
+        async def draw(item: "DrawnItem") -> object:
+            self._drawn[item.kind, item.id] = item.request_render
+            while len(self._drawn) > _MOST_DRAWN:
+                del self._drawn[next(iter(self._drawn))]
+            return await self.call("render", item=item.fields, columns=item.width, context=OWN_CONTEXT)
+
+        async def draw_record(_record: object, item: "DrawnItem", _theme: object) -> object:
+            return await draw(item)
+
+        match kind:
+            case "call":
+                self.api.call_renderer(name, framed=is_framed)(draw)
+            case "result":
+                self.api.result_renderer(name, framed=is_framed)(draw)
+            case "message":
+                self.api.message_renderer(name)(draw_record)
+            case _:
+                self.api.entry_renderer(name)(draw_record)
+
+    def render_again(self, item: str) -> None:
+        """Draw a call and its result again, for a renderer that asks for it; what is not drawn stays so."""
+        for kind in ("call", "result"):
+            if (request_render := self._drawn.get((kind, item))) is not None:
+                request_render()
 
     # Commands.
 

@@ -103,13 +103,13 @@ def _register_shortcut(bridge: Bridge, _number: int | None, values: Values) -> N
     bridge.register_shortcut(values.text(0, "shortcut"), values.text_or_none(1, "description"))
 
 
+def _register_renderer(bridge: Bridge, _number: int | None, values: Values) -> None:
+    bridge.register_renderer(values.text(0, "kind"), values.text(1, "customType"), is_framed=False)
+
+
 def _accept(bridge: Bridge, _number: int | None, values: Values) -> None:
     """Accept what nothing calls, as from an extension in Python."""
     match values.text(0, "member"):
-        case "registerMessageRenderer":
-            bridge.api.message_renderer("any")(_uncalled)
-        case "registerEntryRenderer":
-            bridge.api.entry_renderer("any")(_uncalled)
         case "registerMarkdownTransformer":
             bridge.api.markdown_transformer()(_uncalled)
         case _:
@@ -144,6 +144,8 @@ NOW: Final[Mapping[str, Now]] = {
     "register_shortcut": _register_shortcut,
     "get_flag": lambda bridge, _number, values: bridge.api.get_flag(values.text(0, "name")),
     "accepted": _accept,
+    "register_renderer": _register_renderer,
+    "render.again": lambda bridge, _number, values: bridge.render_again(values.text(0, "id")),
     "send_message": _send_message,
     "send_user_message": _send_user_message,
     "append_entry": lambda bridge, _number, values: bridge.api.append_entry(

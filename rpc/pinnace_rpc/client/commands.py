@@ -17,6 +17,7 @@ from pinnace_rpc.client.answers import data_of, optional_data
 from pinnace_rpc.client.records import events, replies
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.messages import ApprovalMode, ContextItem, ImageContent, Model, QueueMode, ThinkingLevel
+from pinnace_spec.records.surface_items import SurfaceItem
 
 
 class Commands(ABC):
@@ -441,18 +442,21 @@ class Commands(ABC):
         data: str | None = None,
         key: str | None = None,
         closed: bool | None = None,
+        item: SurfaceItem | None = None,
     ) -> None:
-        """Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
+        """Send what the user does with a surface of an extension, or have an `item` drawn. What is gone takes none.
 
         Args:
-            surface: The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never
-                opened.
+            surface: As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the
+                client's editor.
             text: The text that the client's own editor has now.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.
             data: What a terminal sends for a key or a paste.
             key: The name of the key, such as `ctrl+c`, `enter` or `a`.
-            closed: Whether the user has closed it.
+            closed: Whether the user has closed it, or the client shows the item no more.
+            item: What is to be drawn, for the width in `columns`; replaces what the client has sent for this surface
+                before.
         """
         await self.request(
             "ui_surface_input",
@@ -463,6 +467,7 @@ class Commands(ABC):
             data=data,
             key=key,
             closed=closed,
+            item=item,
         )
 
     async def run_shortcut(self, key: str) -> replies.ShortcutRun:

@@ -510,6 +510,9 @@ def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> Non
         return
     if agent.extensions is None:
         return
+    if given.item is not None:
+        agent.extensions.draw_item(given.surface, given.columns or 0, given.item)
+        return
     size = None if given.columns is None or given.rows is None else (given.columns, given.rows)
     agent.extensions.take_surface_input(given.surface, size, given.data, given.key, is_closed=given.closed)
 

@@ -73,6 +73,8 @@ def get_state(read: Read) -> Data:
     instance = None if extensions is None else extensions.instance
     if instance is not None and (at_work := instance.at_work()):
         data["extensionsAtWork"] = at_work
+    if instance is not None and agent.draws_surfaces and (renderers := instance.item_renderers()):
+        data["itemRenderers"] = renderers
     if extensions is not None and (servers := extensions.mcp_servers):
         data["mcpServers"] = servers
     if profile.warnings.current:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from io import StringIO
-from typing import Final, assert_never
+from typing import Final, Protocol, assert_never
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -22,6 +22,8 @@ from textual.strip import Strip
 from pinnace_tui.content.look import Look
 from pinnace_tui.content.transcript import (
     AnswerItem,
+    CustomItem,
+    EntryItem,
     NoticeItem,
     ShellItem,
     SummaryItem,
@@ -33,6 +35,10 @@ from pinnace_tui.content.transcript import (
 from pinnace_tui.content.values import Record, objects, text
 
 _FOLDED_LINES: Final = 6
+# A space, the sign of the state and its space, and a space at the end.
+_FRAME_COLUMNS: Final = 4
+# What shows the place in a long conversation is at the end of each line; what is drawn here leaves a space there.
+_BAR_COLUMNS: Final = 1
 _OPEN_LINES: Final = 2000
 _FOLDED_DIFF_LINES: Final = 24
 _BULLETS: Final = {"written": "○", "running": "◐", "done": "●", "failed": "✗"}
@@ -73,11 +79,32 @@ def without_controls(content: str) -> str:
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", content)
 
 
+class ExtensionLines(Protocol):
+    """The lines of items that extensions draw."""
+
+    def is_framed(self, kind: str, name: str) -> bool | None:
+        """Return whether such an item goes into the client's frame; None: no extension draws it."""
+        ...
+
+    def lines(self, item: TranscriptItem, kind: str, width: int, *, is_open: bool) -> Sequence[Text] | None:
+        """Return the lines of an item; None: there are none, or not yet."""
+        ...
+
+
 class Renderer:
     """Renders items for one width and look."""
 
-    def __init__(self, width: int, look: Look, *, shows_thinking: bool, shows_tools: bool) -> None:
+    def __init__(
+        self,
+        width: int,
+        look: Look,
+        *,
+        shows_thinking: bool,
+        shows_tools: bool,
+        of_extensions: ExtensionLines | None = None,
+    ) -> None:
         """Prepare; `shows_…`: whether items of a kind are shown whole unless they are set otherwise."""
+        self._of_extensions = of_extensions
         self.width = max(width, 4)
         self._look = look
         self._shows_thinking = shows_thinking
@@ -102,7 +129,7 @@ class Renderer:
                 return 2 if not self.is_open(item) else 2 + content.count("\n") + len(content) // self.width
             case ToolItem() | ShellItem():
                 return 2 + min(item.output.count("\n"), _FOLDED_LINES)
-            case NoticeItem(content):
+            case NoticeItem(content) | CustomItem(content):
                 return 2 + len(content) // self.width
             case _:
                 return 1
@@ -116,6 +143,8 @@ class Renderer:
     def render(self, item: TranscriptItem) -> list[Strip]:
         """Render an item and the space after it."""
         has_space = not (isinstance(item, AnswerItem) and not item.is_last_part)
+        if isinstance(item, EntryItem) and not self._drawn(item, "entry", item.custom_type):
+            return []
         lines = self._console.render_lines(self._renderable(item), pad=False)
         strips = [Strip([_shown(segment) for segment in line]).simplify() for line in lines]
         return [*strips, Strip([])] if has_space else [*strips]
@@ -139,8 +168,10 @@ class Renderer:
                 color = {"info": look["muted"], "warning": look["warning"], "error": look["error"]}[level]
                 sign = {"info": "·", "warning": "!", "error": "✗"}[level]
                 return Padding(Text(f"{sign} {plain(content)}", Style(color=color)), (0, 1))
+            case CustomItem() | EntryItem():
+                return self._of_extension(item)
             case ToolItem():
-                return Padding(Group(*self._tool(item)), (0, 1))
+                return Group(*self._tool(item))
             case ShellItem():
                 return Padding(Group(*self._shell(item)), (0, 1))
             case _:
@@ -152,18 +183,68 @@ class Renderer:
             return Padding(Text(f"▸ {title} ({count} line{'s' if count > 1 else ''})", style, no_wrap=True), (0, 1))
         return Padding(Group(Text(f"▾ {title}", style), Text(plain(content.strip()), style)), (0, 1))
 
+    def _of_extension(self, item: CustomItem | EntryItem) -> RenderableType:
+        kind = "message" if isinstance(item, CustomItem) else "entry"
+        if (lines := self._drawn(item, kind, item.custom_type)) is not None:
+            return Group(*lines)
+        content = item.text if isinstance(item, CustomItem) else ""
+        return Padding(Text(f"· {plain(content)}", Style(color=self._look["muted"])), (0, 1))
+
+    def _drawn(self, item: TranscriptItem, kind: str, name: str) -> Sequence[Text] | None:
+        """Return the lines of an extension; None: the item is drawn here."""
+        if self._of_extensions is None or (is_framed := self._of_extensions.is_framed(kind, name)) is None:
+            return None
+        width = max(self.width - (_FRAME_COLUMNS if is_framed else _BAR_COLUMNS), 1)
+        return self._of_extensions.lines(item, kind, width, is_open=self.is_open(item))
+
     def _tool(self, item: ToolItem) -> Iterable[RenderableType]:
+        """Draw a call and its result, each by itself or by an extension."""
+        call = result = None
+        if self._of_extensions is not None and (item.state != "written" or item.arguments):
+            call = self._drawn(item, "call", item.name)
+            if item.output or item.details or item.state in ("done", "failed"):
+                result = self._drawn(item, "result", item.name)
+        if call is None:
+            yield Padding(self._title(item), (0, 1))
+        elif self._is_framed("call", item):
+            bullet = self._bullet(item)
+            yield from (
+                Padding(Text.assemble(bullet, line, no_wrap=True, overflow="crop"), (0, 1))
+                if place == 0
+                else Padding(line, (0, 1, 0, 3))
+                for place, line in enumerate(call or [Text("")])
+            )
+        else:
+            yield from call
+        if result is None:
+            if below := tuple(self._below(item)):
+                yield Padding(Group(*below), (0, 1))
+        elif self._is_framed("result", item):
+            yield from (Padding(line, (0, 1, 0, 3)) for line in result)
+        else:
+            yield from result
+
+    def _is_framed(self, kind: str, item: ToolItem) -> bool:
+        return self._of_extensions is None or self._of_extensions.is_framed(kind, item.name) is not False
+
+    def _bullet(self, item: ToolItem) -> Text:
         look = self._look
         colors = {"written": look["dim"], "running": look["warning"], "done": look["success"], "failed": look["error"]}
-        title = Text(f"{_BULLETS[item.state]} ", Style(color=colors[item.state]))
+        return Text(f"{_BULLETS[item.state]} ", Style(color=colors[item.state]))
+
+    def _title(self, item: ToolItem) -> Text:
+        look = self._look
+        title = self._bullet(item)
         title.append(whole(item.name), Style(color=look["toolTitle"], bold=True))
         title.append(f"  {call_summary(item)}", Style(color=look["toolOutput"]))
         if item.duration_ms >= 1000:
             title.append(f"  {item.duration_ms / 1000:.1f} s", Style(color=look["dim"]))
-        is_open = self.is_open(item)
-        if not is_open:
+        if not self.is_open(item):
             title.truncate(3 * self.width, overflow="ellipsis")
-        yield title
+        return title
+
+    def _below(self, item: ToolItem) -> Iterable[RenderableType]:
+        is_open = self.is_open(item)
         if is_open and (rest := _other_arguments(item)):
             yield self._body(rest, is_open=True, keeps_end=False)
         diff = text(item.details, "diff")
@@ -236,6 +317,10 @@ def searched_text(item: TranscriptItem) -> str:
     match item:
         case UserItem(content) | AnswerItem(content) | ThinkingItem(content) | NoticeItem(content):
             return content
+        case CustomItem(content):
+            return content
+        case EntryItem():
+            return str(item.data)
         case SummaryItem(title, content):
             return f"{title}\n{content}"
         case ToolItem():

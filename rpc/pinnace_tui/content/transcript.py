@@ -5,7 +5,7 @@ changes, so that a view keeps what it has rendered. Events of unknown types chan
 was loaded already changes that entry's item, so that loading and events may overlap.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -57,6 +57,8 @@ class ToolItem(TranscriptItem):
     """The beginning of the arguments, as the model writes them."""
     output: str = ""
     details: Record = field(default_factory=dict[str, object])
+    content: Sequence[Record] = ()
+    """The output as blocks; pictures are without their data."""
     state: Literal["written", "running", "done", "failed"] = "written"
     duration_ms: float = 0
 
@@ -88,6 +90,28 @@ class NoticeItem(TranscriptItem):
     level: Level = "info"
 
 
+@dataclass(slots=True, eq=False)
+class CustomItem(TranscriptItem):
+    """A message of an extension."""
+
+    text: str
+    custom_type: str = ""
+    entry: str = ""
+    content: object = ""
+    details: object = None
+    timestamp: object = None
+
+
+@dataclass(slots=True, eq=False)
+class EntryItem(TranscriptItem):
+    """An entry of an extension, which nothing but that can draw."""
+
+    custom_type: str
+    entry: str
+    data: object = None
+    timestamp: object = None
+
+
 class Listener(Protocol):
     """What follows the changes."""
 
@@ -114,6 +138,8 @@ class Transcript:
         """Of the answer that is growing, the last item of each of its blocks."""
         self._growing: str | None = None
         """The entry of that answer; empty if it has no name."""
+        self.entry_types: frozenset[str] = frozenset()
+        """The types of the custom entries that are items."""
         self.has_gap = False
         """Whether the beginning of an answer was not seen: load again when it has ended."""
 
@@ -158,7 +184,10 @@ class Transcript:
             case "message":
                 self._add_message(mapping(entry, "message"))
             case "custom_message" if entry.get("display") is not False:
-                self._append(NoticeItem(content_text(entry)))
+                self._append(_custom(entry, text(entry, "id")))
+            case "custom" if text(entry, "customType") in self.entry_types:
+                custom_type, identity = text(entry, "customType"), text(entry, "id")
+                self._append(EntryItem(custom_type, identity, entry.get("data"), entry.get("timestamp")))
             case "compaction":
                 self._append(_compaction(entry))
             case "branch_summary":
@@ -190,6 +219,9 @@ class Transcript:
                 self._take_output(call, mapping(event, "result"))
             case "bash_execution_update":
                 self._grow_shell(text(event, "delta"))
+            case "entry_appended" if (entry := mapping(event, "entry")).get("type") == "custom":
+                if text(entry, "id") not in self._entries:
+                    self._load_entry(entry)
             case "compaction_end" if result := mapping(event, "result"):
                 summary = _compaction(result)
                 if not any(isinstance(item, SummaryItem) and item.text == summary.text for item in self.items):
@@ -257,7 +289,7 @@ class Transcript:
 
     # --- messages --------------------------------------------------------------------------------------------------
 
-    def _add_message(self, message: Record) -> None:
+    def _add_message(self, message: Record, entry: str = "") -> None:
         match message.get("role"):
             case "user":
                 self._append(UserItem(content_text(message)))
@@ -277,7 +309,7 @@ class Transcript:
                 _end_shell(shell, message)
                 self._append(shell)
             case "custom" if message.get("display") is not False:
-                self._append(NoticeItem(content_text(message)))
+                self._append(_custom(message, entry))
             case "compactionSummary":
                 self._append(_compaction(message))
             case "branchSummary":
@@ -399,7 +431,7 @@ class Transcript:
             case "user":
                 pass  # added at its start
             case _:
-                self._add_message(message)
+                self._add_message(message, entry)
         self._entries.add(entry)
 
     def _complete(self, message: Record) -> None:
@@ -427,6 +459,7 @@ class Transcript:
 
     def _take_output(self, call: ToolItem, result: Record) -> None:
         call.output = content_text(result)
+        call.content = [_without_data(block) for block in objects(result, "content")]
         if details := as_mapping(result.get("details")):
             call.details = details
         self._change(call)
@@ -452,6 +485,17 @@ class Transcript:
         item.version += 1
         if self.listener is not None:
             self.listener.changed(item)
+
+
+def _custom(record: Record, entry: str) -> CustomItem:
+    content = record.get("content")
+    shown = content if isinstance(content, str) else [_without_data(block) for block in objects(record, "content")]
+    kind = text(record, "customType")
+    return CustomItem(content_text(record), kind, entry, shown, record.get("details"), record.get("timestamp"))
+
+
+def _without_data(block: Record) -> Record:
+    return {name: value for name, value in block.items() if name != "data"} if "data" in block else block
 
 
 def _compaction(record: Mapping[str, object]) -> SummaryItem:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Annotated, Final, Literal, get_args, get_origin
 
+from typing_extensions import is_typeddict
+
 from pinnace_spec.generate.source import NOTE, Spec
 from pinnace_spec.records.commands import MODELS, Kind
 from pinnace_spec.records.flat_commands import LISTS
@@ -113,6 +115,8 @@ def _kind(annotation: object) -> str:
         return _kind(get_args(annotation)[0])
     if get_origin(annotation) is list:  # of texts; others are left out
         return "list"
+    if is_typeddict(annotation):
+        return "dict"
     if isinstance(annotation, type):
         return annotation.__name__
     [kind] = [part for part in get_args(annotation) if part is not NoneType]  # of one that may be absent

@@ -139,6 +139,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "data": (str, None, "data"),
         "key": (str, None, "key"),
         "closed": (bool, False, "closed"),
+        "item": (dict, None, "item"),
     },
     "run_shortcut": {
         "key": (str, ..., "key"),

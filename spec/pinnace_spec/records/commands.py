@@ -35,6 +35,7 @@ from pinnace_spec.records.messages import (
     TextContent,
     ThinkingLevel,
 )
+from pinnace_spec.records.surface_items import SurfaceItem
 from pinnace_spec.rules.errors import ErrorCode as E
 from pinnace_spec.rules.limits import MAX_SESSIONS_LISTED
 from pinnace_spec.wire.file_texts import file_text
@@ -776,7 +777,7 @@ class Hello(CommandModel):
 
 
 class UiSurfaceInput(CommandModel):
-    """Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none."""
+    """Send what the user does with a surface of an extension, or have an `item` drawn. What is gone takes none."""
 
     since = None
     group = "Protocol, dialogs and files"
@@ -785,7 +786,7 @@ class UiSurfaceInput(CommandModel):
     sample = {"surface": "unknown", "columns": 80, "rows": 24}
     type: Literal["ui_surface_input"]
     surface: StrictStr
-    """The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never opened."""
+    """As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the client's editor."""
     text: StrictStr | None = None
     """The text that the client's own editor has now."""
     columns: StrictInt | None = None
@@ -797,7 +798,9 @@ class UiSurfaceInput(CommandModel):
     key: StrictStr | None = None
     """The name of the key, such as `ctrl+c`, `enter` or `a`."""
     closed: StrictBool = False
-    """Whether the user has closed it."""
+    """Whether the user has closed it, or the client shows the item no more."""
+    item: SurfaceItem | None = None
+    """What is to be drawn, for the width in `columns`; replaces what the client has sent for this surface before."""
 
 
 class RunShortcut(CommandModel):

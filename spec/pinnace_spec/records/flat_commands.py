@@ -77,6 +77,11 @@ def flat_command(name: str, value: Mapping[str, JsonValue], identity: JsonValue,
     # One comparison for every other command: each is read here.
     if name == "hello" and not _is_offer(given["delegate"]):
         return None
+    if name == "ui_surface_input" and (surface_item := given["item"]) is not None:
+        from pinnace_spec.records.surface_items import is_item  # with the first one
+
+        if not is_item(surface_item):
+            return None
     limit = given.get("limit")
     if isinstance(limit, int) and not 1 <= limit <= MAX_SESSIONS_LISTED:
         return None

@@ -13,6 +13,7 @@ from pinnace_spec.records.events import EVENTS, AgentWarning, McpServer, Session
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
 from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
+from pinnace_spec.records.surface_items import ItemKind
 
 # Of the generations that `hello` may choose beside those with models.
 _OLDER_EVENTS = ("auto_compaction_start", "auto_compaction_end")
@@ -108,6 +109,15 @@ class LeftOutExtension(OutputModel):
     reason: NonEmpty
 
 
+class ItemRenderer(OutputModel):
+    """What an extension draws of the conversation: the items of one kind and one name."""
+
+    kind: ItemKind
+    name: NonEmpty
+    framed: bool
+    """Whether the client puts it into the frame that its own items of this kind have."""
+
+
 class SeedState(_State):
     """As published."""
 
@@ -132,6 +142,8 @@ class State(_State):
     """The warnings that hold now, the oldest first; absent without any."""
     extensionsLeftOut: Annotated[list[LeftOutExtension], Field(min_length=1)] | None = None
     """The extensions that were found or named and are not loaded: one of them may be a gate. Absent without any."""
+    itemRenderers: Annotated[list[ItemRenderer], Field(min_length=1)] | None = None
+    """The items of the conversation that extensions draw, for a client that draws surfaces; absent without any."""
     toolApproval: ApprovalMode
     """Which tool calls need the user's approval."""
     sandbox: SandboxState | None = None

@@ -58,6 +58,12 @@ MAX_SURFACE_LINES: Final = 500
 MAX_SURFACE_LINE_CHARS: Final = 8_000
 """One line of a surface, with its colours: a terminal of 300 cells in which each cell has a colour of its own."""
 
+MAX_ITEM_SURFACES: Final = 500
+"""The items of the conversation that are drawn by extensions at the same time: no terminal shows as many."""
+
+RENDER_S: Final = 2.0
+"""How long the renderer of an item may take, in seconds; the client has drawn it plainly meanwhile."""
+
 MAX_FIRST_MESSAGE_CHARS: Final = 1_000
 """The first message of a session in a list: a title for people, where the message may be a whole log."""
 

@@ -294,8 +294,12 @@ def test_keys_are_registered_by_one_name_each() -> None:
 
 
 def test_renderers_are_accepted() -> None:
-    """Nothing calls them, and their decorators return the function."""
+    """Nothing calls the last two; the decorators return the function. A wrong one is refused."""
     bench = Bench()
+    with pytest.raises(TypeError, match=r"renderer of call a: it is called as .*\(item\)"):
+        bench.pi.call_renderer("a")(lambda: None)
+    with pytest.raises(TypeError, match="the name must be a string that is not empty"):
+        bench.pi.result_renderer("")
     bench.pi.message_renderer("a")(lambda *_: None)
     bench.pi.entry_renderer("b")(lambda *_: None)
     bench.pi.markdown_transformer(message_types=["user"])(lambda text: text)

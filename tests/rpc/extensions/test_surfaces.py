@@ -302,12 +302,13 @@ def test_what_nothing_calls_is_reported_where_a_terminal_could(agent: AgentStart
     extension = tmp_path / "keys.py"
     extension.write_text(
         "def extension(pi):\n    @pi.shortcut('ctrl+y')\n    def key(ctx):\n        pass\n\n"
-        "    @pi.entry_renderer('own')\n    def entry(entry):\n        pass\n\n"
-        "    @pi.message_renderer('own')\n    def render(message):\n        pass\n"
+        "    @pi.markdown_transformer()\n    def change(markdown):\n        pass\n\n"
+        "    @pi.tool_renderer\n    def choose(tool):\n        pass\n\n"
+        "    @pi.message_renderer('own')\n    def render(message, item, theme):\n        pass\n"
     )
     drawn = agent((), "-e", str(extension), "--surfaces")
     [warning] = drawn.ask("get_state")["warnings"]
-    assert warning["text"].endswith("keys.py (renderers of entries, renderers of messages)")
+    assert warning["text"].endswith("keys.py (transformers of Markdown, functions that choose renderers of tools)")
     assert "warnings" not in agent((), "-e", str(extension)).ask("get_state")
 
 
@@ -315,12 +316,12 @@ def test_what_nothing_calls_of_pi_is_reported(agent: AgentStarter, tmp_path: Pat
     extension = tmp_path / "keys.mjs"
     extension.write_text(
         "export default (pi) => {\n"
-        "  for (const each of ['MessageRenderer', 'EntryRenderer']) pi[`register${each}`]('x', {});\n"
+        "  for (const each of ['MarkdownTransformer', 'ToolRenderer']) pi[`register${each}`]((each) => each);\n"
         "  pi.registerTool({ name: 't', description: 't', parameters: { type: 'object', properties: {} },\n"
         "    renderCall() {}, execute: async () => ({ content: [] }) });\n"
         "};\n"
     )
     pi = agent((), "-e", str(extension), "--surfaces", env={"PINNACE_NODE": node_program})
     [warning] = pi.ask("get_state")["warnings"]
-    kinds = "(renderers of messages, renderers of entries, renderers of tool calls)"
+    kinds = "(transformers of Markdown, functions that choose renderers of tools)"
     assert warning["text"].endswith(f"keys.mjs {kinds}")

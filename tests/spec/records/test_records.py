@@ -30,6 +30,7 @@ VALID: dict[str, JsonValue] = {
     "mode": "all",
     "protocol": "seed",
     "delegate": ["read_text_file"],
+    "item": {"kind": "call", "name": "read", "id": "call1"},
 }
 BY_KIND: dict[object, JsonValue] = {StrictStr: "text", StrictBool: True, StrictInt: 5, list[StrictStr]: ["text"]}
 # Values of every kind of JSON; what a field takes is left out for it.

@@ -73,6 +73,7 @@ STATE: Json = (
     | {"mcpServers": [SERVER]}
     | {"warnings": [{"kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"}]}
     | {"extensionsLeftOut": [LEFT_OUT]}
+    | {"itemRenderers": [{"kind": "call", "name": "todo", "framed": True}]}
     | {"interrupted": {"entryId": "e1", "text": "t", "during": "tools", "cutCalls": [{"id": "c1", "name": "bash"}]}}
 )
 COUNTS: Json = {"userMessages": 1, "assistantMessages": 2, "toolCalls": 3, "toolResults": 3, "totalMessages": 6} | {
@@ -168,6 +169,7 @@ OPTIONAL = (
         "mcpServers",
         "warnings",
         "extensionsLeftOut",
+        "itemRenderers",
         "remedy",
         "source",
         "error",

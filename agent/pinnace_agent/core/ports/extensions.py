@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.tools.base import Tool
     from pinnace_spec.records.entries import Entry
     from pinnace_spec.records.messages import Message, Model, ThinkingLevel
+    from pinnace_spec.records.surface_items import SurfaceItem
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 EndReason = Literal["new", "resume", "fork"]
@@ -111,6 +112,10 @@ class ExtensionInstance(Protocol):
 
     def shortcuts(self) -> Sequence[Mapping[str, object]]:
         """Describe the keys of the extensions, as on the wire."""
+        ...
+
+    def item_renderers(self) -> Sequence[Mapping[str, object]]:
+        """Describe what extensions draw of the conversation, as on the wire."""
         ...
 
     def run_shortcut(self, key: str) -> bool:
@@ -333,6 +338,9 @@ class Extensions(SessionExtensions, Protocol):
         self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
     ) -> None:
         """Take what the user does with a surface: its columns and the rows of the terminal, a key, its end."""
+
+    def draw_item(self, surface: str, columns: int, item: "SurfaceItem") -> None:
+        """Have an item of the conversation drawn on a surface of the client, or close that."""
 
     def handlers_at_work(self, task: "trio.lowlevel.Task") -> list[str]:
         """Name the handlers that a task is in."""

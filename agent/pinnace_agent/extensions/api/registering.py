@@ -20,6 +20,7 @@ from pinnace_agent.extensions.registration.registrations import (
     CommandRegistration,
     FlagRegistration,
     Function,
+    ItemRenderer,
     McpServerInfo,
     ProviderRegistration,
     ShortcutRegistration,
@@ -30,6 +31,7 @@ from pinnace_agent.extensions.registration.registrations import (
 )
 from pinnace_agent.extensions.registration.signatures import check_function
 from pinnace_agent.extensions.registration.tool_schema import names_around, tool_function
+from pinnace_spec.records.surface_items import ItemKind
 
 _FunctionT = TypeVar("_FunctionT", bound=Function)
 
@@ -316,23 +318,64 @@ class Registering(ApiBase):
 
         return decorate
 
-    # Accepted, so that an extension that has them loads. No client calls them; the terminal client warns of that.
+    # What is drawn of the conversation in the client's terminal (R-UI-13).
+
+    def call_renderer(self, tool: str, *, framed: bool = True) -> Callable[[_FunctionT], _FunctionT]:
+        """Let a function `(item)` draw the calls of a tool, of whichever extension, in the client's terminal.
+
+        It gets a `DrawnItem` and returns lines for its width, or an object with `render(width)`; None, an exception and
+        more than two seconds leave the item to the client. It is called again when the call changes, when the user
+        folds it or changes the width, and after `item.request_render()`.
+
+        Args:
+            tool: The name of the tool.
+            framed: Whether the client shows it with its sign for the state of the call.
+
+        Raises:
+            TypeError: The function doesn't take an item alone, or the name is no string.
+        """
+        return self._renders("call", tool, is_framed=framed)
+
+    def result_renderer(self, tool: str, *, framed: bool = True) -> Callable[[_FunctionT], _FunctionT]:
+        """Let a function `(item)` draw the results of a tool, also partial ones; see `call_renderer`."""
+        return self._renders("result", tool, is_framed=framed)
 
     def message_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a renderer of messages of a type; it is never called."""
-        return self._renderer("renderers of messages")
+        """Let a function `(message, item, theme)` draw the custom messages of a type; see `call_renderer`."""
+        return self._renders("message", custom_type, is_framed=False)
 
     def entry_renderer(self, custom_type: str) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a renderer of entries of a type; it is never called."""
-        return self._renderer("renderers of entries")
+        """Let a function `(entry, item, theme)` draw custom entries of a type; others are not shown.
+
+        See `call_renderer`.
+        """
+        return self._renders("entry", custom_type, is_framed=False)
+
+    def _renders(self, kind: ItemKind, name: object, *, is_framed: bool) -> Callable[[_FunctionT], _FunctionT]:
+        self._check_registering()
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"renderer of {kind}: the name must be a string that is not empty, not {name!r}")
+
+        def decorate(function: _FunctionT) -> _FunctionT:
+            self._check_registering()
+            is_of_call = kind in ("call", "result")
+            shape = "(item)" if is_of_call else f"({kind}, item, theme)"
+            check_function(function, f"renderer of {kind} {name}", shape)
+            renderer = ItemRenderer(kind, name, function, is_framed, takes_record=not is_of_call)
+            self._extension.renderers[kind, name] = renderer
+            return function
+
+        return decorate
+
+    # Accepted, so that an extension that has them loads. No client calls them; the terminal client warns of that.
 
     def markdown_transformer(self, *, message_types: Sequence[str] = ()) -> Callable[[_FunctionT], _FunctionT]:
         """Accept a function that changes Markdown before it is drawn; it is never called."""
         return self._renderer("transformers of Markdown")
 
     def tool_renderer(self, function: _FunctionT) -> _FunctionT:
-        """Accept a renderer of tool calls; it is never called."""
-        return self._renderer("renderers of tool calls")(function)
+        """Accept a function that chooses the renderers of tool calls; it is never called."""
+        return self._renderer("functions that choose renderers of tools")(function)
 
     # MCP servers.
 

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple, NotRequired, TypeAlias
 from typing_extensions import TypedDict
 
 from pinnace_agent.core.loop_thread import LoopThread
+from pinnace_spec.records.surface_items import ItemKind
 
 Function: TypeAlias = Callable[..., object]
 """A function of an extension, sync or async: `(ctx, event)`, `(ctx, params)`, `(ctx, args)`."""
@@ -162,6 +163,20 @@ class ShortcutRegistration(NamedTuple):
     """`(ctx)`."""
 
 
+class ItemRenderer(NamedTuple):
+    """What draws items of the conversation in the client's terminal."""
+
+    kind: ItemKind
+    name: str
+    """Of the tool, or the custom type."""
+    function: Function
+    """`(item)`, with a `DrawnItem`, to a text, lines, a component, or None: the client draws it."""
+    is_framed: bool
+    """Whether the client puts it into the frame of its own items."""
+    takes_record: bool
+    """Whether the function is `(record, item, theme)`."""
+
+
 class FlagRegistration(NamedTuple):
     """A long option of the command line."""
 
@@ -206,6 +221,8 @@ class Extension:
     flags: dict[str, FlagRegistration] = field(default_factory=dict[str, FlagRegistration])
     shortcuts: dict[str, ShortcutRegistration] = field(default_factory=dict[str, ShortcutRegistration])
     """By key."""
+    renderers: dict[tuple[str, str], ItemRenderer] = field(default_factory=dict[tuple[str, str], ItemRenderer])
+    """By kind and name."""
     providers: list[ProviderRegistration] = field(default_factory=list[ProviderRegistration])
     """Registered while loading, until a session is bound."""
     mcp_servers: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
@@ -235,6 +252,7 @@ class Extension:
         self.state = state
         for registry in (self.handlers, self.tools, self.commands, self.flags, self.shortcuts, self.mcp_servers):
             registry.clear()
+        self.renderers.clear()
         self.providers.clear()
 
 

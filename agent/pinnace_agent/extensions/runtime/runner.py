@@ -29,6 +29,7 @@ from pinnace_agent.extensions.registration.registrations import (
     Extension,
     Function,
     Generation,
+    ItemRenderer,
     shortcut_key,
 )
 from pinnace_agent.extensions.runtime.commands import CommandRuns
@@ -40,10 +41,12 @@ from pinnace_agent.extensions.services.dialogs import DialogTable, SpanEdge
 from pinnace_agent.extensions.services.error_records import failure_record, failure_text, ownership
 from pinnace_agent.extensions.services.watchdog import Owner, Watchdog
 from pinnace_spec.records.messages import DialogMethod
+from pinnace_spec.records.surface_items import SurfaceItem
 
 if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.extensions.providers.login import ExtensionLogin
     from pinnace_agent.extensions.providers.stream import ExtensionProvider
+    from pinnace_agent.extensions.services.items import ItemTable
     from pinnace_agent.extensions.services.surfaces import SurfaceTable
 
 _log = logging.getLogger("pinnace.extensions")
@@ -91,6 +94,7 @@ class Runner:
         self.dialogs = DialogTable(send or _drop, self._on_dialog_span)
         self._send = send or _drop
         self._surfaces: SurfaceTable | None = None  # loaded with the first extension that draws
+        self._items: ItemTable | None = None  # loaded with the first item that an extension is to draw
         ui = (
             UserInterface(generation)
             if send is None
@@ -273,13 +277,44 @@ class Runner:
         """Let extensions draw in the client's terminal from now on, or not."""
         if self._surfaces is not None:
             self._surfaces.offer(is_offered=is_offered)
+        if self._items is not None and not is_offered:
+            self._items.close_all()
 
     def take_surface_input(
         self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
     ) -> None:
         """Take what the user does with a surface."""
+        if self._items is not None and is_closed and self._items.forget(name):
+            return
         if self._surfaces is not None:
             self._surfaces.take(name, size, data, key, is_closed=is_closed)
+
+    # Items of the conversation.
+
+    def renderers(self) -> Sequence[ItemRenderer]:
+        """Return what draws items; of several for one kind and name, that of the extension loaded first."""
+        found: dict[tuple[str, str], ItemRenderer] = {}
+        for extension in self.extensions:
+            for key, renderer in extension.renderers.items():
+                found.setdefault(key, renderer)
+        return tuple(found.values())
+
+    def draw_item(self, surface: str, columns: int, item: SurfaceItem) -> None:
+        """Have an item of the conversation drawn on a surface of the client, or close that."""
+        if self._draw is None or self.generation.is_stale or self._view.mode != "tui":
+            return
+        if self._items is None:
+            from pinnace_agent.extensions.services.items import ItemPort, ItemTable
+
+            port = ItemPort(self._send, self._draw, self._renderer, self._start_task, self.isolated, self.report_error)
+            self._items = ItemTable(port)
+        self._items.take(surface, columns, item)
+
+    def _renderer(self, kind: str, name: str) -> tuple[str, ItemRenderer] | None:
+        for extension in self.extensions:
+            if self._is_bound and (found := extension.renderers.get((kind, name))) is not None:
+                return extension.path, found
+        return None
 
     # Keys.
 
@@ -338,6 +373,8 @@ class Runner:
         self.dialogs.close_all(for_good=_STALE.get(reason, reason))
         if self._surfaces is not None:
             self._surfaces.close_all()
+        if self._items is not None:
+            self._items.close_all()
         self.generation.end(_STALE.get(reason, reason))
         self._scope.cancel()
         if self._bus is not None:

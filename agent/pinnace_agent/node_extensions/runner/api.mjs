@@ -26,12 +26,13 @@ export function apiOf(extension) {
       }
       if (typeof tool.execute !== "function") throw new Error(`Tool "${tool.name}" must define execute()`);
       extension.tools.set(tool.name, tool);
-      if (tool.renderCall || tool.renderResult) post(who, "accepted", "registerToolRenderer");
       call("register_tool", {
         name: tool.name, label: tool.label ?? null, description: tool.description, parameters: tool.parameters,
         promptSnippet: tool.promptSnippet ?? null, promptGuidelines: tool.promptGuidelines ?? [],
         sequential: tool.executionMode === "sequential", defaultActive: tool.defaultActive !== false,
         annotations: tool.annotations ?? {}, prepares: typeof tool.prepareArguments === "function",
+        renders: [...(tool.renderCall ? ["call"] : []), ...(tool.renderResult ? ["result"] : [])],
+        framesItself: tool.renderShell === "self",
       });
     },
     registerCommand(name, options) {
@@ -55,8 +56,14 @@ export function apiOf(extension) {
       extension.shortcuts.set(shortcut, options);
       call("register_shortcut", shortcut, options?.description ?? null);
     },
-    registerMessageRenderer: accept("registerMessageRenderer"),
-    registerEntryRenderer: accept("registerEntryRenderer"),
+    registerMessageRenderer(customType, renderer) {
+      extension.messageRenderers.set(customType, renderer);
+      call("register_renderer", "message", customType);
+    },
+    registerEntryRenderer(customType, renderer) {
+      extension.entryRenderers.set(customType, renderer);
+      call("register_renderer", "entry", customType);
+    },
     registerMarkdownTransformer: accept("registerMarkdownTransformer"),
     registerToolRenderer: accept("registerToolRenderer"),
     sendMessage: (message, options) => void call("send_message", message, options ?? {}),

@@ -15,6 +15,8 @@ export class Extension {
     this.commands = new Map();
     this.shortcuts = new Map();
     this.providers = new Map();
+    this.messageRenderers = new Map();
+    this.entryRenderers = new Map();
     this.kept = new Map(); // callbacks that the agent may call, by number
     this.numbers = 0;
   }
@@ -119,6 +121,13 @@ async function completion(extension, { name, prefix }) {
   return await registered(extension.commands, name, `command ${name}`).getArgumentCompletions(prefix);
 }
 
+/** Draw an item of the conversation as lines; null: the client is to draw it. */
+async function render(extension, { item, columns, context }) {
+  // With the first item that is drawn.
+  const { rendered } = await import("./items.mjs");
+  return rendered(extension, item, columns, { extension: extension.number, context });
+}
+
 /** Call a function that was kept: of `newSession`, `compact`, a provider, or operations. */
 async function kept(extension, { number, member, values, context }, call) {
   const found = registered(extension.kept, number, "a callback");
@@ -159,4 +168,4 @@ async function login(extension, { number, context }, call) {
   });
 }
 
-export const CALLABLE = { handler, tool, prepare, command, shortcut, completion, kept, operations, stream, login };
+export const CALLABLE = { handler, tool, prepare, command, shortcut, completion, render, kept, operations, stream, login };

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from pinnace_rpc.client.records.events import AgentWarning, McpServer, SessionEntry
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.messages import ApprovalMode, Message, Model, QueueMode, ThinkingLevel
+from pinnace_spec.records.surface_items import ItemKind
 
 
 class SessionStatus(TypedDict):
@@ -76,6 +77,15 @@ class LeftOutExtension(TypedDict):
     reason: str
 
 
+class ItemRenderer(TypedDict):
+    """What an extension draws of the conversation: the items of one kind and one name."""
+
+    kind: ItemKind
+    name: str
+    framed: bool
+    """Whether the client puts it into the frame that its own items of this kind have."""
+
+
 class State(TypedDict):
     """The state of the agent, with the fields that pinnace adds and those of the oldest generation."""
 
@@ -108,6 +118,8 @@ class State(TypedDict):
     """The warnings that hold now, the oldest first; absent without any."""
     extensionsLeftOut: NotRequired[list[LeftOutExtension]]
     """The extensions that were found or named and are not loaded: one of them may be a gate. Absent without any."""
+    itemRenderers: NotRequired[list[ItemRenderer]]
+    """The items of the conversation that extensions draw, for a client that draws surfaces; absent without any."""
     toolApproval: NotRequired[ApprovalMode]
     """Which tool calls need the user's approval."""
     sandbox: NotRequired[SandboxState]

@@ -86,13 +86,14 @@ def input_definitions(models: Mapping[str, object]) -> dict[str, Schema]:
         command |= CONSTRAINTS.get(f"{pascal(name)}Command", {})
         result[f"{pascal(name)}Command"] = command
     names = {"ImageContent": "InputImage", "_Attachment": "Attachment", "ContextItem": "ContextItem"}
+    names |= {"SurfaceItem": "SurfaceItem"}
     encoded = {"InputImage": "data", "Attachment": "content"}
     for old, new in names.items():
         if old in definitions:
             result[new] = definitions[old]
             if new in encoded:
                 result[new]["properties"][encoded[new]]["contentEncoding"] = "base64"
-            else:
+            elif new == "ContextItem":
                 result[new]["properties"]["uri"]["minLength"] = 1
     return {name: _with_shared_enums(renamed(schema, names)) for name, schema in result.items()}
 

@@ -1,6 +1,6 @@
 """Surfaces of extensions: I-UI-2 (opened once, drawn while they are open and of a known size, not while none is drawn).
 
-Pure. Sources: R-UI-09, R-UI-10.
+Pure. Sources: R-UI-09, R-UI-10, R-UI-13.
 """
 
 from pinnace_spec.observers import edge
@@ -27,8 +27,8 @@ class SurfacesOpen(Automaton):
         """Follow offers, sizes and records of surfaces."""
         record, number = edge.as_record(step.record), step.number
         if step.direction == "in":
-            if edge.text(record, "type") == "ui_surface_input" and "columns" in record:
-                self._sized.add(edge.text(record, "surface"))
+            if edge.text(record, "type") == "ui_surface_input":
+                self._take_input(step.number, record)
             if record.get("surfaces") is True:  # its answer may be behind what it has caused
                 self._is_withdrawn = False
             return
@@ -44,6 +44,14 @@ class SurfacesOpen(Automaton):
                 self._close(number, edge.text(record, "surface"))
             case _:
                 pass
+
+    def _take_input(self, number: int, record: Record) -> None:
+        name = edge.text(record, "surface")
+        if "columns" in record:
+            self._sized.add(name)
+        if record.get("item") is not None:  # on a surface that the client names, again after its end
+            self._opened.setdefault(name, number)
+            self._closed.pop(name, None)
 
     def _open(self, number: int, record: Record) -> None:
         self.armed += 1
