@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, NotRequired
+from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
@@ -60,19 +60,6 @@ class ChildEnded(TypedDict):
     outcome: ChildEnd
 
 
-class ChildAgent(TypedDict):
-    """An agent that a session has started, as clients see it."""
-
-    agentId: str
-    toolCallId: str
-    task: str
-    provider: str
-    model: str
-    state: Literal["running"] | ChildEnd
-    sessionFile: NotRequired[str]
-    usage: NotRequired[Usage]
-
-
 def children_folder(session_path: str | os.PathLike[str]) -> Path:
     """Return where the files of the agents of a session are: beside its file, where no list of sessions looks."""
     path = Path(session_path)
@@ -94,28 +81,6 @@ def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd) -> ChildEnde
         "agentId": begun["agentId"],
         "outcome": outcome,
     }
-
-
-def child_agents(entries: Iterable[Entry], session_id: str, session_path: str | None) -> list[ChildAgent]:
-    """Return the agents that a session has started, in the order of their beginnings; `running` is what has no end."""
-    found: dict[str, ChildAgent] = {}
-    for entry in entries:
-        if (begun := _begun(entry, session_id)) is not None:
-            agent: ChildAgent = {
-                "agentId": begun["agentId"],
-                "toolCallId": begun["toolCallId"],
-                "task": begun["task"],
-                "provider": begun["provider"],
-                "model": begun["model"],
-                "state": "running",
-            }
-            if session_path is not None:
-                agent["sessionFile"] = str(child_file(session_path, begun["agentId"]))
-            found[begun["agentId"]] = agent
-        elif (ended := _ended(entry)) is not None and ended["agentId"] in found:
-            found[ended["agentId"]]["state"] = ended["outcome"]
-            found[ended["agentId"]]["usage"] = ended["usage"]
-    return list(found.values())
 
 
 def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) -> Iterator[ChildEnded]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -242,3 +243,42 @@ def test_several_work_side_by_side_and_each_shows_its_progress(agent: AgentStart
     assert {("g0", False), ("g1", False)} < set(ends(pi))
     assert any("tools.maxSubagents is 2" in text for text, _ in ends(pi))
     assert 2 == len({each["agentId"] for each in updates if each["state"] == "running"})
+
+
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (bwrap)")
+DENY = """
+def extension(pi):
+    @pi.on("tool_call")
+    def guard(ctx, event):
+        if event.tool_name == "bash":
+            return {"block": True, "reason": "no shell here"}
+"""
+
+
+@needs_bubblewrap
+def test_its_commands_are_in_the_sandbox_of_its_parent(agent: AgentStarter, tmp_path: Path) -> None:
+    """R-SUB-03: what the parent's commands can't write, its own can't either."""
+    outside = tmp_path / "outside"
+    command = f"echo x > inside; echo x > {outside}"
+    bash = {"tool_calls": [{"name": "bash", "args": {"command": command}}], "match": "Task: count"}
+    script = [call("count"), bash, {"text": "tried", "match": "Task: count"}, {"text": "done"}]
+    pi = agent(script, *TOOLS, "--sandbox", "workspace-write", has_session=True)
+    pi.say(DELEGATE)
+
+    assert [("tried", False)] == ends(pi)
+    assert (pi.home.work / "inside").exists()
+    assert not outside.exists()
+
+
+def test_extensions_guard_its_calls_as_those_of_its_parent(agent: AgentStarter, tmp_path: Path) -> None:
+    """R-SUB-03: a guard of the command line is loaded by the sub-agent, too."""
+    guard = tmp_path / "guard.py"
+    guard.write_text(DENY)
+    bash = {"tool_calls": [{"name": "bash", "args": {"command": "touch made"}}], "match": "Task: count"}
+    script = [call("count"), bash, {"text": "tried", "match": "Task: count"}, {"text": "done"}]
+    pi = agent(script, *TOOLS, "-e", str(guard))
+    pi.say(DELEGATE)
+
+    assert ("tried", False) in ends(pi)
+    assert "no shell here" in str(pi.llm.requests[2].body)
+    assert not (pi.home.work / "made").exists()
