@@ -43,6 +43,11 @@ GOOD: list[tuple[str, str, str]] = [
         + '< ok o {"cancelled": false}\n'
         + state("u"),
     ),
+    (
+        "one before another that is refused at once",
+        "I-SES-1",
+        state("s") + NEW + "> clone o\n" + changed() + '< no o "nothing to copy"\n' + MADE + state("t"),
+    ),
     ("one that is vetoed", "I-SES-1", state("s") + NEW + '< ok n {"cancelled": true}\n' + state("s")),
     (
         "the same one again",
@@ -71,6 +76,12 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ("one that nobody has asked for", "I-SES-1", changed(), [(1,)]),
     ("one that is announced behind its response", "I-SES-1", NEW + MADE + changed(), [(1, 2), (3,)]),
     ("one that is refused", "I-SES-1", NEW + changed() + FAILED % "", [(2, 3)]),
+    (
+        "two, of which both are refused",
+        "I-SES-1",
+        NEW + "> clone o\n" + changed() + '< no o "nothing to copy"\n' + FAILED % "",
+        [(3, 5)],
+    ),
     ("a copy that is called new", "I-SES-1", "> clone n\n" + changed() + MADE, [(2, 3)]),
     ("a new one with the former id", "I-SES-1", state("s") + NEW + changed(session="s") + MADE, [(2, 4)]),
     (

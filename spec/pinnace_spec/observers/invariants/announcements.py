@@ -14,8 +14,8 @@ from pinnace_spec.observers.verdicts import Record, Step
 from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.records.messages import DIALOG_METHODS
 
-_REASONS: Final = {"new_session": "new", "reset": "new", "switch_session": "resume"}
-"""Of commands that make another session current; all others copy."""
+_REASONS: Final = {"new_session": "new", "reset": "new", "switch_session": "resume", "navigate_tree": "navigate"}
+"""Of commands that change the conversation; all others copy the session."""
 _CHANGERS: Final = SESSION_COMMANDS | {"navigate_tree"}
 _ENDING: Final = "shutting_down"
 
@@ -81,8 +81,9 @@ class ChangesAnnounced(Automaton):
     def _answer(self, sent: Sent, number: int, record: Record) -> None:
         data = edge.inner(record, "data")
         if sent.kind in _CHANGERS:
-            change, self._open = self._open, None
-            if sent.is_success and data.get("cancelled") is not True:
+            is_made = sent.is_success and data.get("cancelled") is not True
+            change = self._take_announced(sent.kind, is_made=is_made)
+            if is_made:
                 self._compare(sent, number, data, change)
             elif change is not None and record.get("errorCode") != _ENDING:
                 what = f"record {number} refuses a change that record {change.number} has announced"
@@ -93,6 +94,17 @@ class ChangesAnnounced(Automaton):
             self._leaf = data.get("leafId"), number
         elif sent.kind not in {"get_messages", "get_session_stats", "get_fork_messages", "get_last_assistant_text"}:
             self._leaf = None  # it may append an entry
+
+    def _take_announced(self, kind: str, *, is_made: bool) -> _Change | None:
+        """Take what was announced for a command that is answered, unless it can only be another one's that is open."""
+        change = self._open
+        if change is None:
+            return None
+        causes = frozenset(each for each in _CHANGERS if _REASONS.get(each, "fork") == change.reason)
+        if not (is_made and kind in causes) and self.fold.commands.are_open(causes):
+            return None
+        self._open = None
+        return change
 
     def _compare(self, sent: Sent, number: int, data: Record, change: _Change | None) -> None:
         self.armed += 1
