@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
+from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 WAIT_S = 60.0
@@ -282,3 +284,11 @@ def test_extensions_guard_its_calls_as_those_of_its_parent(agent: AgentStarter, 
     assert ("tried", False) in ends(pi)
     assert "no shell here" in str(pi.llm.requests[2].body)
     assert not (pi.home.work / "made").exists()
+
+
+def test_it_works_without_a_client(print_agent: OneShotStarter) -> None:
+    """R-SUB-01: the agent that starts it may be in any mode."""
+    script: list[Scripted] = [call("count"), {"text": "two", "match": "Task: count"}, {"text": "done"}]
+    one_shot = print_agent(["-p", DELEGATE, *TOOLS], script)
+
+    assert (0, "done\n", "") == one_shot.end()
