@@ -186,6 +186,16 @@ class BlockingCommands(ABC):
         data = self.request("get_shortcuts")
         return cast("replies.Shortcuts", data_of("get_shortcuts", data))
 
+    def get_completions(self, name: str, prefix: str) -> replies.Completions:
+        """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
+
+        Args:
+            name: The command, as `get_commands` lists it.
+            prefix: What is written behind the name and a space, up to the cursor.
+        """
+        data = self.request("get_completions", name=name, prefix=prefix)
+        return cast("replies.Completions", data_of("get_completions", data))
+
     def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
         """List the queued messages and, on request, those that were returned to clients.
 
@@ -395,6 +405,8 @@ class BlockingCommands(ABC):
         protocol: ClientProfile | None = None,
         directories: Sequence[str] | None = None,
         surfaces: bool | None = None,
+        themes: Sequence[str] | None = None,
+        theme: str | None = None,
     ) -> replies.Hello:
         """Identify the agent; as the first command, select the profile.
 
@@ -402,14 +414,24 @@ class BlockingCommands(ABC):
             protocol: The profile of the protocol.
             directories: The additional folders from now on, as absolute paths; replace those of `--add-dir`.
             surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
+            themes: The names of the client's themes, of which extensions may choose one.
+            theme: The theme that the client shows now.
         """
-        data = self.request("hello", protocol=protocol, directories=directories, surfaces=surfaces)
+        data = self.request(
+            "hello",
+            protocol=protocol,
+            directories=directories,
+            surfaces=surfaces,
+            themes=themes,
+            theme=theme,
+        )
         return cast("replies.Hello", data_of("hello", data))
 
     def ui_surface_input(
         self,
         surface: str,
         *,
+        text: str | None = None,
         columns: int | None = None,
         rows: int | None = None,
         data: str | None = None,
@@ -419,14 +441,25 @@ class BlockingCommands(ABC):
         """Send what the user does with a surface of an extension: a size, a key, its end. One that is gone takes none.
 
         Args:
-            surface: The surface, as `ui_surface_open` names it.
+            surface: The surface, as `ui_surface_open` names it; `editor`: the client's own editor, which is never
+                opened.
+            text: The text that the client's own editor has now.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.
             data: What a terminal sends for a key or a paste.
             key: The name of the key, such as `ctrl+c`, `enter` or `a`.
             closed: Whether the user has closed it.
         """
-        self.request("ui_surface_input", surface=surface, columns=columns, rows=rows, data=data, key=key, closed=closed)
+        self.request(
+            "ui_surface_input",
+            surface=surface,
+            text=text,
+            columns=columns,
+            rows=rows,
+            data=data,
+            key=key,
+            closed=closed,
+        )
 
     def run_shortcut(self, key: str) -> replies.ShortcutRun:
         """Start what an extension does at a key. It is answered at once; a failure is an `extension_error`.
