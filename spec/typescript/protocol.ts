@@ -1890,7 +1890,7 @@ export interface AgentEnd {
 
 /**
  * The agent has settled: nothing more happens without a new command.
- * Rules: C-8, R-LIM-01, R-LIM-02, R-SES-17.
+ * Rules: C-8, R-LIM-01, R-LIM-02, R-SES-17, R-SUB-05.
  * Since 0.80.4.
  */
 export interface AgentSettled {

@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.session.queue.durable_queue import NotReturned
     from pinnace_agent.session.store.save_error import SaveError
     from pinnace_agent.tools.operations import ClientFiles
-    from pinnace_spec.records.messages import ApprovalMode, AssistantMessage, FileMethod
+    from pinnace_spec.records.messages import ApprovalMode, AssistantMessage, FileMethod, Usage
 
 _log = logging.getLogger("pinnace.host")
 
@@ -324,6 +324,15 @@ class EffectInterpreter:
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""
         return self._runs.log.abort_call(entry)
+
+    def spend(self, usage: "Usage") -> None:
+        """Count what was used for the run beside its requests towards its limits."""
+        self._limits.spend(usage)
+
+    @property
+    def cost_left(self) -> float | None:
+        """What the run may cost yet; None: there is no limit."""
+        return self._limits.cost_left
 
     def files_of_call(self, call_id: str) -> "ClientFiles | None":
         """Return the files that the client serves to a call; None: it has never offered any."""
