@@ -39,6 +39,7 @@ DESCRIPTOR_WRITERS: Final = {
     "rpc/pinnace_rpc/host/table.py": "ids of commands, and responses that the agent has redacted",
     "rpc/pinnace_rpc/host/locations.py": "who is the host of an agent folder",
     "rpc/pinnace_rpc/server/last_resort.py": "a pipe to a thread",
+    "rpc/pinnace_rpc/subagents/process.py": "a pipe to a sub-agent: the key of the command line",
     "rpc/pinnace_rpc/server/stdio.py": "stderr, redacted in write_stderr; stdout, redacted by the outbox",
 }
 # The importers of what writes whole files. Those of sessions and exports redact the bytes; the others write neither.

@@ -52,7 +52,8 @@ CONTENTS: Final = {
     "docs/index": {
         "Start": "../README quickstart command-line faq glossary",
         "Clients": "rpc rpc-reference python-client python-agent offline migrating-from-pi",
-        "Use": "configuration providers prompts tools sandbox extensions typescript-extensions packages sessions "
+        "Use": "configuration providers prompts tools sub-agents sandbox extensions typescript-extensions packages "
+        "sessions "
         "durable-agents fleet recipes editors terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
         "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos measurements "

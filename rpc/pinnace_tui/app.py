@@ -32,6 +32,7 @@ from textual.widgets import Static
 
 import pinnace
 from pinnace_tui.commands import Commands, queued_texts
+from pinnace_tui.completion import Suggestion
 from pinnace_tui.content.drawn_lines import drawn
 from pinnace_tui.content.look import LOOKS, Look
 from pinnace_tui.content.rendering import Renderer, changes_of, plain, plain_line
@@ -82,6 +83,8 @@ _QUESTIONS: Final = frozenset({"select", "confirm", "input", "editor"})
 # Some milliseconds of work.
 _EVENTS_A_TURN: Final = 50
 _PAUSE_S: Final = 0.005
+# How often the text of the editor is reported to the agent.
+_REPORT_S: Final = 0.1
 # How often the draft is kept.
 _DRAFT_S: Final = 1.0
 
@@ -153,6 +156,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._editor = Editor(self.keys, self._suggestions)
         # Held, since they are drawn by events and timers, which also come before and after they are on the screen.
         self._lines = {name: Static(id=name, markup=False) for name in _LINES}
+        self._editor.ask_arguments = self._complete_arguments
         self._search = SearchLine()
         self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
         self._drawn_items = DrawnItems(self._view.redraw)
@@ -168,6 +172,12 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._shown_failures: set[str] = set()
         """Those of the first state, whose records may still come."""
         self._client: AsyncioClient | None = None
+        self._is_drawing = False
+        """Whether the agent knows surfaces."""
+        self._reported = ""
+        """What the agent knows of the editor."""
+        self._reported_look = ""
+        """What it knows of the theme."""
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
         """The agent has been left; the client ends."""
@@ -272,6 +282,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             self._terminal.ask_for_background()
         self.set_interval(0.1, self._draw_work)
         self.set_interval(_DRAFT_S, self.keep_draft)
+        self.set_interval(_REPORT_S, self._report_editor)
         # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
         self.call_after_refresh(self._start)
 
@@ -374,9 +385,26 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     async def _offer_surfaces(self) -> None:
         """Let extensions draw here; an agent of an older generation has none that can."""
         self._surfaces.close_all()
+        self._reported = ""
+        self._is_drawing = False
         self._drawn_items.forget()
         with suppress(pinnace.CommandFailed):
-            await self.client.request("hello", surfaces=True)
+            self._reported_look = self._look.name
+            await self.client.request("hello", surfaces=True, themes=self.look_names(), theme=self._look.name)
+            self._is_drawing = True
+
+    async def _report_editor(self) -> None:
+        """Report the text of the editor and the theme, which extensions may read, if they have changed."""
+        client, content, look = self._client, self._editor.text, self._look.name
+        if client is None or not self._is_drawing or not client.is_connected:
+            return
+        with suppress(pinnace.ClientFailure):
+            if content != self._reported:
+                self._reported = content
+                await client.request("ui_surface_input", surface="editor", text=content)
+            if look != self._reported_look:
+                self._reported_look = look
+                await client.request("hello", theme=look)
 
     def _begin(self) -> None:
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
@@ -396,7 +424,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         except Exception as error:
             self.report_failure(error)
 
-    def _take(self, event: Record) -> None:
+    def _take(self, event: Record) -> None:  # noqa: PLR0912 - one case a record
         kind = text(event, "type")
         if kind in ("warning", "extension_error"):
             line = warning_line(event)
@@ -424,6 +452,9 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self._announced.setdefault(text(event, "id"), asyncio.Event()).set()
             case "extension_ui_request":
                 self._show_of_extension(event)
+            case "ui_theme" if not self.use_look(name := text(event, "theme")):
+                problem = f"An extension has chosen the theme {name}, which does not exist; there are "
+                self.transcript.notice(problem + ", ".join(self._looks), "warning")
             case "message_end" | "truncated" if kind == "truncated" or self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
@@ -615,6 +646,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             self._unsent.append(message)
             await self._is_ready.wait()
             self._editor.remember(message)  # again, if it was written before the session was loaded
+            await self._report_editor()  # a command may read it
             # Whether it is queued is the agent's to decide, which alone knows whether it is at work.
             try:
                 await self.client.prompt(message, streaming_behavior="followUp" if is_follow_up else "steer")
@@ -672,7 +704,18 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Let an extension do what it does at a key."""
         self._perform(self._run_shortcut(event.key))
 
+    async def _complete_arguments(self, command: str, prefix: str) -> list[Suggestion]:
+        """Return what an extension offers for the arguments of its command."""
+        if not self._is_ready.is_set() or command not in self._commands.of_agent:
+            return []
+        try:
+            found = objects(cast("Record", await self.client.get_completions(command, prefix)), "completions")
+        except pinnace.ClientFailure:  # an agent of an older version has none; a lost connection is shown elsewhere
+            return []
+        return [Suggestion(text(each, "value"), text(each, "description"), text(each, "label")) for each in found]
+
     async def _run_shortcut(self, key: str) -> None:
+        await self._report_editor()
         if not (await self.client.run_shortcut(key))["started"]:
             self.report(f"no extension has the key {in_words(key)} any more", "warning")
 
@@ -965,6 +1008,11 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
     def look_names(self) -> list[str]:
         """Return the names of the themes."""
         return list(self._looks)
+
+    @property
+    def look_name(self) -> str:
+        """The name of the theme that is shown."""
+        return self._look.name
 
     def use_look(self, name: str) -> bool:
         """Use a theme; return whether there is one of this name."""

@@ -1,4 +1,4 @@
-"""What may stand where the cursor is: files after `@`, commands after `/` at the beginning.
+"""What may stand where the cursor is: files after `@`, commands after `/` at the beginning, and their arguments.
 
 Pure but for `files_of`, which reads the names below a folder. Must not know widgets.
 """
@@ -13,6 +13,7 @@ MOST: Final = 8
 _MOST_FILES: Final = 20_000
 _FILE: Final = re.compile(r"(?:^|(?<=\s))@(\S*)$")
 _COMMAND: Final = re.compile(r"^/(\S*)$")
+_ARGUMENTS: Final = re.compile(r"^/(\S+) (.*)$")
 
 
 class Suggestion(NamedTuple):
@@ -21,16 +22,20 @@ class Suggestion(NamedTuple):
     text: str
     """What replaces the text from `start` to the cursor."""
     description: str = ""
+    label: str = ""
+    """What is shown of it, if not the text."""
 
 
 class CompletionContext(NamedTuple):
     """What is being written."""
 
     kind: str
-    """`file` or `command`."""
+    """`file`, `command` or `arguments`."""
     start: int
     """Where it begins in the line."""
     prefix: str
+    command: str = ""
+    """Whose arguments they are."""
 
 
 def place_in(line: str, *, is_first: bool) -> CompletionContext | None:
@@ -39,6 +44,8 @@ def place_in(line: str, *, is_first: bool) -> CompletionContext | None:
         return CompletionContext("command", 0, found[1])
     if found := _FILE.search(line):
         return CompletionContext("file", found.start(), found[1])
+    if is_first and (found := _ARGUMENTS.search(line)):
+        return CompletionContext("arguments", found.start(2), found[2], found[1])
     return None
 
 

@@ -4,6 +4,7 @@ Decides what keys mean while a message is written; what is done with a message, 
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from rich.text import Text
 from textual import events
@@ -11,7 +12,15 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from pinnace_tui.clipboard import as_files, read_picture
-from pinnace_tui.completion import CompletionContext, Suggestion, files_of, place_in, suggest_commands, suggest_files
+from pinnace_tui.completion import (
+    MOST,
+    CompletionContext,
+    Suggestion,
+    files_of,
+    place_in,
+    suggest_commands,
+    suggest_files,
+)
 from pinnace_tui.content.rendering import plain, plain_line
 from pinnace_tui.fields import TextBox, with_line_ends
 from pinnace_tui.input.keys import Keys
@@ -48,9 +57,11 @@ class Suggestions(Static):
     def _draw(self) -> None:
         self.display = bool(self.found)
         lines: list[Text] = []
-        for place, each in enumerate(self.found):
+        first = max(self._chosen - MOST + 1, 0)
+        for place, each in enumerate(self.found[first : first + MOST], first):
             mark = "→" if place == self._chosen else " "
-            shown = plain_line(each.text.strip())  # names of files and commands are those of others
+            # Names of files and commands are those of others.
+            shown = plain_line(each.label.strip() or each.text.strip())
             line = Text(f"{mark} {shown}", "bold" if place == self._chosen else "", no_wrap=True)
             if each.description.strip():
                 line.append(f"  {plain(each.description.strip()).splitlines()[0]}", "dim")
@@ -101,6 +112,11 @@ class Editor(TextBox):
         self.keys = keys
         self.folder = "."
         self.commands: list[tuple[str, str]] = []
+        self.ask_arguments: Callable[[str, str], Awaitable[list[Suggestion]]] | None = None
+        """Returns what completes the arguments of a command; None: nothing does."""
+        self._asking: asyncio.Task[None] | None = None
+        self._accepted = ""
+        """The text after a completion of arguments, which is not completed again."""
         self._suggestions = suggestions
         self._history: list[str] = []
         self._place: int | None = None
@@ -227,6 +243,10 @@ class Editor(TextBox):
             self._suggestions.offer([])
             if not self._listing or self._listing.done():
                 self._files = None  # listed anew for the next one
+        elif place.kind == "arguments":
+            self._suggestions.offer([])
+            if is_asked or self.text != self._accepted:
+                self._asking = asyncio.create_task(self._ask(place))
         elif place.kind == "command":
             found = suggest_commands(place.prefix, self.commands)
             is_whole = [each.text.strip() for each in found] == [f"/{place.prefix}"]
@@ -236,6 +256,12 @@ class Editor(TextBox):
                 self._listing = asyncio.create_task(self._list())
         else:
             self._suggestions.offer(suggest_files(place.prefix, self._files))
+
+    async def _ask(self, place: CompletionContext) -> None:
+        """Offer what an extension has for arguments, if they are what is still being written."""
+        found = [] if self.ask_arguments is None else await self.ask_arguments(place.command, place.prefix)
+        if self._written() == place and self._place is None and self.text != self._accepted:
+            self._suggestions.offer(found)
 
     async def _list(self) -> None:
         self._files = await asyncio.to_thread(files_of, self.folder)
@@ -253,12 +279,15 @@ class Editor(TextBox):
             return False
         elif action == "tui.input.tab" or (action == "tui.input.submit" and self._changes(place, chosen)):
             row, column = self.cursor_location
-            self.replace(chosen.text, (row, place.start), (row, column))
+            self.replace(with_line_ends(chosen.text), (row, place.start), (row, column))
             self._suggestions.offer([])
+            self._accepted = self.text if place.kind == "arguments" else ""
         else:
             return False
         return True
 
     def _changes(self, place: CompletionContext, chosen: Suggestion) -> bool:
+        if place.kind == "arguments":
+            return chosen.text != place.prefix
         sign = "/" if place.kind == "command" else "@"
         return chosen.text.strip() != f"{sign}{place.prefix}"

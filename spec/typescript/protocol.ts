@@ -22,6 +22,7 @@ export type Command =
   | GetCommandsCommand
   | GetToolsCommand
   | GetShortcutsCommand
+  | GetCompletionsCommand
   | GetQueueCommand
   | GetAvailableModelsCommand
   | GetAvailableThinkingLevelsCommand
@@ -70,6 +71,7 @@ export type Output =
   | UiSurfaceOpen
   | UiSurfaceDraw
   | UiSurfaceClose
+  | UiTheme
   | McpStatus
   | Warning
   | AgentEnd
@@ -115,6 +117,7 @@ export type Response =
   | GetCommandsResponse
   | GetToolsResponse
   | GetShortcutsResponse
+  | GetCompletionsResponse
   | GetQueueResponse
   | GetAvailableModelsResponse
   | GetAvailableThinkingLevelsResponse
@@ -450,6 +453,22 @@ export interface GetCommandsCommand {
 }
 
 /**
+ * Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
+ * Rules: C-11, C-9, R-UI-20.
+ * This program's alone.
+ */
+export interface GetCompletionsCommand {
+  /** The type of the record. */
+  type: "get_completions";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The command, as `get_commands` lists it. */
+  name: string;
+  /** What is written behind the name and a space, up to the cursor. */
+  prefix: string;
+}
+
+/**
  * Read the session's entries, or those after one of them.
  * Rules: C-11, C-9, R-STA-05.
  * Since 0.80.3.
@@ -575,7 +594,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -597,6 +616,16 @@ export interface HelloCommand {
    * This program's alone.
    */
   surfaces?: boolean | null;
+  /**
+   * The names of the client's themes, of which extensions may choose one.
+   * This program's alone.
+   */
+  themes?: string[] | null;
+  /**
+   * The theme that the client shows now.
+   * This program's alone.
+   */
+  theme?: string | null;
 }
 
 /**
@@ -951,7 +980,7 @@ export interface SwitchSessionCommand {
 
 /**
  * Send what the user does with a surface of an extension, or have an `item` drawn. What is gone takes none.
- * Rules: R-UI-09, R-UI-13.
+ * Rules: R-UI-09, R-UI-13, R-UI-21.
  * This program's alone.
  */
 export interface UiSurfaceInputCommand {
@@ -959,8 +988,10 @@ export interface UiSurfaceInputCommand {
   type: "ui_surface_input";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The surface, as `ui_surface_open` names it, or as the client names that of an item. */
+  /** As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the client's editor. */
   surface: string;
+  /** The text that the client's own editor has now. */
+  text?: string | null;
   /** The width that the surface has now, from 1. */
   columns?: number | null;
   /** The height of the terminal, from 1. */
@@ -1279,6 +1310,23 @@ export interface GetCommandsResponse {
   success: true;
   /** What the command returns. */
   data: Commands;
+}
+
+/**
+ * `get_completions` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface GetCompletionsResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "get_completions";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Completions;
 }
 
 /**
@@ -1842,7 +1890,7 @@ export interface AgentEnd {
 
 /**
  * The agent has settled: nothing more happens without a new command.
- * Rules: C-8, R-LIM-01, R-LIM-02, R-SES-17.
+ * Rules: C-8, R-LIM-01, R-LIM-02, R-SES-17, R-SUB-05.
  * Since 0.80.4.
  */
 export interface AgentSettled {
@@ -2034,7 +2082,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -2430,6 +2478,18 @@ export interface UiSurfaceOpen {
 }
 
 /**
+ * An extension has chosen a theme of the client. One that the client does not have changes nothing.
+ * Rules: R-UI-22.
+ * This program's alone.
+ */
+export interface UiTheme {
+  /** The type of the record. */
+  type: "ui_theme";
+  /** Its name. */
+  theme: string;
+}
+
+/**
  * A warning is new.
  * Rules: R-WRN-01.
  * This program's alone.
@@ -2691,6 +2751,22 @@ export interface CompactionSummaryMessage {
   tokensBefore: number;
   /** When it was made. */
   timestamp: number;
+}
+
+/** A completion of the arguments of a command. */
+export interface CompletionInfo {
+  /** What takes the place of the whole prefix. */
+  value: string;
+  /** What a list shows in its place. */
+  label?: string;
+  /** What it is, in the words of the extension. */
+  description?: string;
+}
+
+/** What an extension offers for the arguments of its command. */
+export interface Completions {
+  /** In the order of the extension; none if nothing completes them. */
+  completions: CompletionInfo[];
 }
 
 /** Confirm or deny. */
@@ -3971,6 +4047,7 @@ export interface ResponseOf {
   get_commands: GetCommandsResponse;
   get_tools: GetToolsResponse;
   get_shortcuts: GetShortcutsResponse;
+  get_completions: GetCompletionsResponse;
   get_queue: GetQueueResponse;
   get_available_models: GetAvailableModelsResponse;
   get_available_thinking_levels: GetAvailableThinkingLevelsResponse;

@@ -162,6 +162,7 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "ui_surface_open":
     case "ui_surface_draw":
     case "ui_surface_close":
+    case "ui_theme":
     case "warning":
     case "thinking_level_changed":
     case "session_info_changed":

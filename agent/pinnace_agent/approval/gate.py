@@ -21,7 +21,7 @@ import hashlib
 import json
 import logging
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pinnace_agent.core.json_values import NotJsonError, own_copy, same_json
@@ -111,6 +111,8 @@ class ToolApproval:
         self._session: weakref.ref[Session] | None = None  # the session that they are allowed in
         self._dialogs: Dialogs | None = None  # where no extension has any
         self._closed: str | None = None
+        self.on_mode: Callable[[], None] = _nothing
+        """Called when the mode has changed."""
 
     @property
     def mode(self) -> ApprovalMode:
@@ -127,10 +129,15 @@ class ToolApproval:
         if mode != self._mode:
             self._mode = mode
             self.forget()
+            self.on_mode()
 
     def forget(self) -> None:
         """Ask again about every tool, also where a question about it is open now."""
         self._allowed = set()
+
+    async def ask_for(self, title: str, options: Sequence[str], extra: Mapping[str, object]) -> str | None:
+        """Ask the user what an agent that this one has started asks; None: not answered, or there is no user."""
+        return await self._select(title, options, extra) if self._has_user else None
 
     def answer(self, response: Mapping[str, object]) -> None:
         """Take an `extension_ui_response`."""
@@ -307,6 +314,10 @@ class ToolApproval:
             return tool.name in READ_ONLY_TOOLS
         extensions = self._agent.extensions
         return extensions is not None and extensions.is_read_only(tool)
+
+
+def _nothing() -> None:
+    """Let nothing know."""
 
 
 def _identity(tool: Tool) -> str:

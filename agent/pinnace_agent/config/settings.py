@@ -143,6 +143,10 @@ class Settings:
     """The limits of one run; flags take precedence over them."""
     tool_timeout_s: float | None = None
     """The timeout of a tool call without one of its own; None: none."""
+    max_subagents: int | None = None
+    """How many agents that this one starts may work at the same time; None: the usual number."""
+    max_subagent_depth: int | None = None
+    """How many agents may be below each other; None: the usual number."""
     default_project_trust: ProjectTrust = "ask"
     rechecks_project_trust: bool = False
     """Whether a project that has changed since it was trusted loses its trust."""
@@ -247,6 +251,8 @@ def _settings(reader: SettingsReader) -> Settings:
             _limit(reader, "limits.maxRunSeconds", _amount, "a number of seconds"),
         ),
         tool_timeout_s=_limit(reader, "tools.timeoutSeconds", _amount, "a number of seconds"),
+        max_subagents=reader.take("tools.maxSubagents", whole_number, None, "a whole number"),
+        max_subagent_depth=reader.take("tools.maxSubagentDepth", whole_number, None, "a whole number"),
         default_project_trust=reader.choice("defaultProjectTrust", PROJECT_TRUST, default.default_project_trust),
         rechecks_project_trust=reader.flag("recheckProjectTrust", default.rechecks_project_trust),
         enables_skill_commands=reader.flag("enableSkillCommands", default.enables_skill_commands),

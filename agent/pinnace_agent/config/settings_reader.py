@@ -59,7 +59,7 @@ GUARDED_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         "environment",
         "writable",
     ),
-    "tools": ("timeoutSeconds",),
+    "tools": ("timeoutSeconds", "maxSubagents", "maxSubagentDepth"),
 }
 
 MAX_INTEGER: Final = 2**35

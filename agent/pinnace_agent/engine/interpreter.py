@@ -9,7 +9,7 @@ Has no access to lines, command ids or stdout: it emits records and answers comm
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never, cast
@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.session.queue.durable_queue import NotReturned
     from pinnace_agent.session.store.save_error import SaveError
     from pinnace_agent.tools.operations import ClientFiles
-    from pinnace_spec.records.messages import ApprovalMode, AssistantMessage, FileMethod
+    from pinnace_spec.records.messages import ApprovalMode, AssistantMessage, FileMethod, Usage
 
 _log = logging.getLogger("pinnace.host")
 
@@ -123,6 +123,12 @@ class EffectInterpreter:
         self._runs = RunEffects(self, self._limits)
         self.draws_surfaces = profile.draws_surfaces
         """Whether the client draws surfaces of extensions now."""
+        self.editor_text = ""
+        """The text of the client's editor, as far as it is known."""
+        self.themes: Sequence[str] | None = None
+        """The names of the client's themes; None: it has not named any."""
+        self.theme: str | None = None
+        """The name of the theme that the client shows; None: it is unknown."""
         self._extend = extend
         self.extensions: Extensions | None = extend(self, None)
         """The extensions of the process; None: there are none."""
@@ -299,12 +305,34 @@ class EffectInterpreter:
     def offer_surfaces(self, *, is_offered: bool) -> None:
         """Let extensions draw in the client's terminal from now on, or not."""
         self.draws_surfaces = is_offered
+        self.editor_text = ""
+        self.themes = self.theme = None
         if self.extensions is not None:
             self.extensions.offer_surfaces(is_offered=is_offered)
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that the client's editor has now, or will have."""
+        if self.draws_surfaces:
+            self.editor_text = text
+
+    def take_themes(self, names: Sequence[str] | None, current: str | None) -> None:
+        """Take the names of the client's themes, and of the one that it shows; None: as before."""
+        if self.draws_surfaces:
+            self.themes = self.themes if names is None else tuple(names)
+            self.theme = self.theme if current is None else current
 
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""
         return self._runs.log.abort_call(entry)
+
+    def spend(self, usage: "Usage") -> None:
+        """Count what was used for the run beside its requests towards its limits."""
+        self._limits.spend(usage)
+
+    @property
+    def cost_left(self) -> float | None:
+        """What the run may cost yet; None: there is no limit."""
+        return self._limits.cost_left
 
     def files_of_call(self, call_id: str) -> "ClientFiles | None":
         """Return the files that the client serves to a call; None: it has never offered any."""

@@ -81,6 +81,12 @@ class LimitWatch:
         if self._interval is not None:
             self._interval.cost += usage["cost"]["total"]
 
+    @property
+    def cost_left(self) -> float | None:
+        """What may be spent yet; None: as much as it takes."""
+        limit = self._limits.max_cost
+        return None if limit is None else limit - (0 if self._interval is None else self._interval.cost)
+
     def before(self, event: InternalEvent) -> None:
         """Count what a run is about to report, and end the run if it must not continue."""
         interval, state = self._interval, self._chart.state

@@ -3,7 +3,7 @@
 Each user has one of its own, so that none depends on the interpreter. For annotations alone: no start loads this.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import trio
@@ -87,6 +87,14 @@ class AgentReads(Protocol):
 
     def offer_surfaces(self, *, is_offered: bool) -> None:
         """Let extensions draw in the client's terminal from now on, or not."""
+        ...
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that the client's editor has now, for extensions that read it."""
+        ...
+
+    def take_themes(self, names: Sequence[str] | None, current: str | None) -> None:
+        """Take the names of the client's themes, and of the one that it shows; None: as before."""
         ...
 
     @property
@@ -246,6 +254,29 @@ class ExtensibleAgent(RunOwner, Protocol):
     @property
     def draws_surfaces(self) -> bool:
         """Whether the client draws surfaces of extensions."""
+        ...
+
+    @property
+    def editor_text(self) -> str:
+        """The text of the client's editor, as far as it is known; empty while it draws no surfaces."""
+        ...
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that the client's editor has now, or will have."""
+        ...
+
+    @property
+    def themes(self) -> Sequence[str] | None:
+        """The names of the client's themes; None: it has not named any."""
+        ...
+
+    @property
+    def theme(self) -> str | None:
+        """The name of the theme that the client shows; None: it is unknown."""
+        ...
+
+    def take_themes(self, names: Sequence[str] | None, current: str | None) -> None:
+        """Take the names of the client's themes, and of the one that it shows; None: as before."""
         ...
 
     @property

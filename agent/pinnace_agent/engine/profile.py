@@ -18,6 +18,7 @@ from pinnace_agent.tools.base import Tool
 from pinnace_spec.records.messages import ApprovalMode, ThinkingLevel
 
 if TYPE_CHECKING:  # loaded with a sandbox
+    from pinnace_agent.core.ports.children import ChildAgents
     from pinnace_agent.core.ports.confinement import SandboxReport
     from pinnace_agent.core.trace_context import CallTrace
 
@@ -69,6 +70,8 @@ class AgentProfile:
     """Of tool calls, at the start."""
     sandbox: "SandboxReport | None" = None
     """The sandbox of commands; None: there is none."""
+    children: "ChildAgents | None" = None
+    """The agents that runs start; None: no tool starts any."""
     has_user: bool = False
     """Whether a client can answer questions."""
     draws_surfaces: bool = False

@@ -89,6 +89,14 @@ class InstanceHooks:
         """Start what an extension does at a key; return whether one has it."""
         return self._runner.run_shortcut(key)
 
+    def completes(self, name: str) -> bool:
+        """Return whether an extension completes the arguments of a command."""
+        return self._runner.commands.completes(name)
+
+    async def complete(self, name: str, prefix: str) -> Sequence[Mapping[str, object]]:
+        """Return what an extension offers for the arguments of a command, as on the wire."""
+        return await self._runner.commands.complete(name, prefix)
+
     def at_work(self) -> Sequence[str]:
         """Return the paths of the extensions with a background task that runs."""
         return [

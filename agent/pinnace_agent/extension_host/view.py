@@ -1,6 +1,7 @@
 """What extensions may read of the agent: `HostView`, `SessionView` and `RegistryView`, and lists of tools and commands.
 
-A view belongs to one session instance and keeps showing its session when another one is current. Changes nothing.
+A view belongs to one session instance and keeps showing its session when another one is current. Changes nothing but
+what is known of the client: the text of its editor, its theme, and what its user is warned of.
 """
 
 import json
@@ -12,6 +13,7 @@ import trio
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.core.frozen import frozen
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
+from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.extensions.ports.host_view import CommandInfo, ContextUsage, Mode, ToolInfo
 from pinnace_agent.extensions.runtime.extension_tool import ExtensionTool
 from pinnace_agent.prompting.folder_resources import FolderResources
@@ -42,6 +44,33 @@ class AgentView:
     def mode(self) -> Mode:
         """How the program was started, and whether a terminal draws what extensions draw."""
         return self._mode()
+
+    @property
+    def editor_text(self) -> str:
+        """The text of the client's editor, as far as it is known."""
+        return self._agent.editor_text
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that an extension gives the client's editor."""
+        self._agent.take_editor_text(text)
+
+    @property
+    def themes(self) -> Sequence[str] | None:
+        """The names of the client's themes; None: it has not named any."""
+        return self._agent.themes
+
+    @property
+    def theme(self) -> str | None:
+        """The name of the theme that the client shows; None: it is unknown."""
+        return self._agent.theme
+
+    def take_theme(self, name: str) -> None:
+        """Take the theme that an extension chooses."""
+        self._agent.take_themes(None, name)
+
+    def warn_unused(self, path: str, member: str) -> None:
+        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
+        self._agent.profile.warnings.add(Notice("extension", f"{path}: {member} has no effect", source=path))
 
     @property
     def model(self) -> Model | None:

@@ -7,7 +7,7 @@ from pinnace_agent.extensions.api.contexts import CommandContext, Context, Repla
 from pinnace_agent.extensions.ports.host_view import DeliverAs, ForkPosition, SessionWriter
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.errors import RefusedRequest
-from pinnace_agent.node_extensions.values import Ask, Now, Values
+from pinnace_agent.node_extensions.values import Ask, Now, Values, custom_type
 
 if TYPE_CHECKING:
     from pinnace_agent.extensions.ports.host_view import Content, SessionResult, Setup, WithSession
@@ -137,8 +137,8 @@ async def _say(bridge: Bridge, number: int | None, values: Values) -> None:
     message, options = values.record(0, "message"), values.record(1, "options")
     triggers = options.get("triggerTurn")
     await _replaced(bridge, number, "sendMessage").send_message(
-        cast("str", message.get("customType")),  # casts: the method checks them
-        cast("Content", message.get("content")),
+        custom_type(message),
+        cast("Content", message.get("content")),  # casts: the method checks its arguments
         display=message.get("display") is not False,
         details=message.get("details"),
         deliver_as=cast("DeliverAs | None", options.get("deliverAs")),

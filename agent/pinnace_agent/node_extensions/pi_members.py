@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 from pinnace_agent.extensions.ports.host_view import CommandInfo, ToolInfo
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.errors import RefusedRequest
-from pinnace_agent.node_extensions.values import Ask, Now, Values
+from pinnace_agent.node_extensions.values import Ask, Now, Values, custom_type
 
 if TYPE_CHECKING:
     from pinnace_agent.extensions.ports.host_view import Content
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def _send_message(bridge: Bridge, _number: int | None, values: Values) -> None:
     message, options = values.record(0, "message"), values.record(1, "options")
     bridge.api.send_message(
-        cast("str", message.get("customType")),  # casts: the method checks its arguments
-        cast("Content", message.get("content")),
+        custom_type(message),
+        cast("Content", message.get("content")),  # casts: the method checks its arguments
         message.get("display") is not False,
         message.get("details"),
         deliver_as=cast("str | None", options.get("deliverAs")),

@@ -52,6 +52,10 @@ def _paste(bridge: Bridge, number: int | None, values: Values) -> None:
     bridge.context(number).ui.paste_to_editor(values.text(0, "text"))
 
 
+def _set_theme(bridge: Bridge, number: int | None, values: Values) -> object:
+    return bridge.context(number).ui.set_theme(values.text(0, "theme"))._asdict()
+
+
 def _auth(bridge: Bridge, number: int | None, values: Values) -> None:
     bridge.login(number).on_auth(values.text(0, "url"), values.text_or_none(1, "instructions"))
 
@@ -82,6 +86,12 @@ NOW: Final[Mapping[str, Now]] = {
     "ui.setWidget": _widget,
     "ui.setTitle": _title,
     "ui.setEditorText": _editor_text,
+    "ui.setTheme": _set_theme,
+    "ui.unused": lambda bridge, number, values: bridge.context(number).ui.warn_unused(
+        values.text(0, "member"), bridge.path
+    ),
+    "ui.themes": lambda bridge, number, _values: bridge.context(number).ui.get_all_themes(),
+    "ui.getEditorText": lambda bridge, number, _values: bridge.context(number).ui.get_editor_text(),
     "ui.pasteToEditor": _paste,
     "login.auth": _auth,
     "login.device": _device,

@@ -106,3 +106,9 @@ Now: TypeAlias = "Callable[[Bridge, int | None, Values], object]"
 """Returns the value of a member. Takes the extension, the number of the context and the values."""
 Ask: TypeAlias = "Callable[[Bridge, int | None, Values], Awaitable[object]]"
 """The same for a member that waits."""
+
+
+def custom_type(message: Mapping[str, object]) -> str:
+    """Return the type of an extension's message: `custom` if it has none, since pi takes one without."""
+    given = message.get("customType")
+    return "custom" if given is None or given == "" else cast("str", given)  # cast: the API checks it

@@ -304,6 +304,10 @@ class Session:
             self.tree.remove_last(len(self.tree.entries) - 1)
         return failure
 
+    def keep_usage(self, fields: Mapping[str, object]) -> Entry:
+        """Append what was used beside the messages of the session, as `keep` does, and return the entry."""
+        return self._keep("usage", fields)
+
     def keep_label(self, target_id: str, label: str | None) -> None:
         """Append a bookmark of an entry, or that it has none any more, as `keep` does."""
         self._keep("label", {"targetId": target_id, "label": label})

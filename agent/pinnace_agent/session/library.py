@@ -195,6 +195,11 @@ class Library:
         if file.read_only is None:
             for message in pending_shells(tree):
                 session.keep(message)
+            if "custom" in tree.kinds:
+                from pinnace_agent.session.child_agents import cut_children  # not at start
+
+                for ended in tuple(cut_children(tree.entries, session.id, path)):
+                    session.keep_usage(ended)
         return OpenedSession(self._register(session, file), notices + ((notice,) if notice else ()))
 
     def _take_over(self, path: Path, cwd: str, session: Session) -> OpenedSession:
@@ -364,6 +369,18 @@ class Library:
         if self.folder is None:
             raise ValueError("the sessions of this process are kept in memory alone")
         return self.folder.path
+
+
+def create_session_file(path: Path, session_id: str, cwd: str, parent: str | None) -> None:
+    """Write the file of a session without entries, for another process; it is on the disk when this returns.
+
+    Raises:
+        OSError: It exists, or could not be written.
+    """
+    from pinnace_agent.files.atomic_file import create_file  # not at start
+
+    make_folder(path.parent)
+    create_file(path, [REDACTOR.line(header_line(session_id, cwd, _now_ms(), parent))])
 
 
 def header_line(session_id: str, cwd: str, now_ms: int, parent: str | None) -> bytes:

@@ -191,6 +191,16 @@ class Commands(ABC):
         data = await self.request("get_shortcuts")
         return cast("replies.Shortcuts", data_of("get_shortcuts", data))
 
+    async def get_completions(self, name: str, prefix: str) -> replies.Completions:
+        """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
+
+        Args:
+            name: The command, as `get_commands` lists it.
+            prefix: What is written behind the name and a space, up to the cursor.
+        """
+        data = await self.request("get_completions", name=name, prefix=prefix)
+        return cast("replies.Completions", data_of("get_completions", data))
+
     async def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
         """List the queued messages and, on request, those that were returned to clients.
 
@@ -400,6 +410,8 @@ class Commands(ABC):
         protocol: ClientProfile | None = None,
         directories: Sequence[str] | None = None,
         surfaces: bool | None = None,
+        themes: Sequence[str] | None = None,
+        theme: str | None = None,
     ) -> replies.Hello:
         """Identify the agent; as the first command, select the profile.
 
@@ -407,14 +419,24 @@ class Commands(ABC):
             protocol: The profile of the protocol.
             directories: The additional folders from now on, as absolute paths; replace those of `--add-dir`.
             surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
+            themes: The names of the client's themes, of which extensions may choose one.
+            theme: The theme that the client shows now.
         """
-        data = await self.request("hello", protocol=protocol, directories=directories, surfaces=surfaces)
+        data = await self.request(
+            "hello",
+            protocol=protocol,
+            directories=directories,
+            surfaces=surfaces,
+            themes=themes,
+            theme=theme,
+        )
         return cast("replies.Hello", data_of("hello", data))
 
     async def ui_surface_input(
         self,
         surface: str,
         *,
+        text: str | None = None,
         columns: int | None = None,
         rows: int | None = None,
         data: str | None = None,
@@ -425,7 +447,9 @@ class Commands(ABC):
         """Send what the user does with a surface of an extension, or have an `item` drawn. What is gone takes none.
 
         Args:
-            surface: The surface, as `ui_surface_open` names it, or as the client names that of an item.
+            surface: As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the
+                client's editor.
+            text: The text that the client's own editor has now.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.
             data: What a terminal sends for a key or a paste.
@@ -437,6 +461,7 @@ class Commands(ABC):
         await self.request(
             "ui_surface_input",
             surface=surface,
+            text=text,
             columns=columns,
             rows=rows,
             data=data,

@@ -39,6 +39,7 @@ from pinnace_rpc.server.slow_reads import SLOW_READS, SlowReads
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES, ClientProfile
 from pinnace_spec.records.command_table import ALIASES, CLIENT_ANSWERS, TEXT_COMMANDS
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
+from pinnace_spec.records.messages import OWN_EDITOR
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.limits import PUBLISHED
@@ -52,6 +53,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.ports import AgentReads, CommandSink, MessageReader
     from pinnace_agent.session.queue.durable_queue import MessageFate
     from pinnace_agent.session.store.save_error import SaveError
+    from pinnace_rpc.server.completing import Completing
     from pinnace_spec.records import commands as cmd
 
 _log = logging.getLogger("pinnace.dispatch")
@@ -85,6 +87,7 @@ class OpenCommands:
         """
         self._on_first = on_first
         self.slow_reads = SlowReads()
+        self._completing: Completing | None = None
         self.defect: str | None = None
         """The error with which every command is answered after the statechart has failed; None: it has not."""
         self.first_message = trio.Event()
@@ -169,6 +172,13 @@ class OpenCommands:
             self._answer(ref, partial(QUERIES[pending.name], read))
         elif pending.name in SLOW_READS:
             self._read_slowly(ref, agent, partial(SLOW_READS[pending.name], read))
+        elif pending.name == "get_completions":
+            asked = cast("cmd.GetCompletions", pending.command)  # the model of this name
+            if self._completing is None:
+                from pinnace_rpc.server.completing import Completing  # with the first question
+
+                self._completing = Completing()
+            self._completing.start(agent, asked.name, asked.prefix, partial(self._end_read, ref))
         elif pending.name == "ui_surface_input":
             given = cast("cmd.UiSurfaceInput", pending.command)  # the model of this name
             self._answer(ref, lambda: _take_surface_input(given, agent))
@@ -183,19 +193,19 @@ class OpenCommands:
         self, ref: int, agent: "AgentReads", begin: Callable[[], Callable[[], Mapping[str, object]]]
     ) -> None:
         """Begin a read of the state as it is now, which is answered when its thread has ended."""
-
-        def ended(outcome: Mapping[str, object] | errors.ProtocolError) -> None:
-            if ref not in self._pending:
-                return  # refused meanwhile, since the statechart has failed
-            if isinstance(outcome, errors.ProtocolError):
-                self._fail(ref, outcome)
-            else:
-                self._succeed(ref, outcome)
-
         try:
-            self.slow_reads.start(agent.jobs, self._pending[ref].name, begin(), ended)
+            self.slow_reads.start(agent.jobs, self._pending[ref].name, begin(), partial(self._end_read, ref))
         except errors.ClientError as error:
             self._fail(ref, error)
+
+    def _end_read(self, ref: int, outcome: Mapping[str, object] | errors.ProtocolError) -> None:
+        """Answer a read that others have gone on beside."""
+        if ref not in self._pending:
+            return  # refused meanwhile, since the statechart has failed
+        if isinstance(outcome, errors.ProtocolError):
+            self._fail(ref, outcome)
+        else:
+            self._succeed(ref, outcome)
 
     def perform(self, ref: int, agent: "AgentReads") -> None:
         """Execute a settings command and answer it."""
@@ -246,15 +256,25 @@ class OpenCommands:
     def refuse_all(self, text: str) -> None:
         """Answer every open command with an internal error: the statechart has failed, and the process ends."""
         self.defect = text
-        self.slow_reads.hurry()
+        self.hurry()
         for ref, pending in tuple(self._pending.items()):
             if pending.name in CLIENT_ANSWERS:
                 del self._pending[ref]
             else:
                 self._fail(ref, errors.InternalError(text))
 
+    def hurry(self) -> None:
+        """Give reads that others go on beside a moment to end."""
+        self.slow_reads.hurry()
+        self._end_completing()
+
+    def _end_completing(self) -> None:
+        if self._completing is not None:
+            self._completing.end()
+
     def close(self) -> None:
         """Everything is answered and closed, but for the slow reads that still run."""
+        self._end_completing()
         self.slow_reads.when_done(self._closed)
 
     def fail_open(self, ref: int, error: errors.ProtocolError) -> None:
@@ -331,6 +351,8 @@ class OpenCommands:
             agent.offer_files(command.delegate)
         if command.surfaces is not None and "surfaces" not in self.unknown_names:
             agent.offer_surfaces(is_offered=command.surfaces)
+        if (command.themes is not None or command.theme is not None) and "themes" not in self.unknown_names:
+            agent.take_themes(command.themes, command.theme)
         if "directories" in self.unknown_names:
             directories = None
         elif directories is not None:
@@ -481,7 +503,11 @@ def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:
 
 
 def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> None:
-    """Pass on what the user does with a surface of an extension."""
+    """Pass on what the user does with a surface of an extension, or in the client's own editor."""
+    if given.surface == OWN_EDITOR:
+        if given.text is not None:
+            agent.take_editor_text(given.text)
+        return
     if agent.extensions is None:
         return
     if given.item is not None:

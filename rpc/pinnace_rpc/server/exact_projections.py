@@ -104,7 +104,7 @@ class ExactProjection:
     profile: ClientProfile
     has_whole_updates = True
     unknown_names: frozenset[str] = frozenset(
-        {"messageId", "context", "by", "delegate", "directories", "surfaces", *OWN_COMMANDS}
+        {"messageId", "context", "by", "delegate", "directories", "surfaces", "themes", "theme", *OWN_COMMANDS}
     )
     roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
     records: ClassVar[Mapping[str, Fields]] = _RECORDS

@@ -207,7 +207,7 @@ class ProcessRun:
     def _hurry(self, commands: OpenCommands) -> None:
         self.is_stopping = True
         self._children.kill_all()
-        commands.slow_reads.hurry()
+        commands.hurry()
         self._end_in_time()
 
     def watch_stdin(self, descriptor: int) -> None:

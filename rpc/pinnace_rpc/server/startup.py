@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # loaded with the first extension, or with a sandbox
     from pinnace_agent.extension_host.plan import ExtensionPlan
     from pinnace_agent.sandbox.sandbox import Sandbox
     from pinnace_rpc.server.user_files import UserFiles
+    from pinnace_rpc.subagents.children import Children
 
 
 def _no_plan(_cwd: Path) -> None:
@@ -102,7 +103,7 @@ def prepare(options: Options) -> PreparedAgent:
             raise _refused_selection(selection.error, is_usage=selection.is_usage_error)
         # Before any program is started, also by code of an extension.
         sandbox = _sandbox(options, settings, session, warnings)
-        toolbox = _toolbox(options, settings, sandbox)
+        toolbox = _toolbox(options, settings, sandbox, children := _children(options, configuration, cwd))
     except StartupError:
         if session.file is not None:
             session.file.abandon()
@@ -140,6 +141,7 @@ def prepare(options: Options) -> PreparedAgent:
         asks_servers=not _is_offline(options),
         approval=options.tool_approval,
         sandbox=sandbox,
+        children=children,
         has_user=options.mode == "rpc",
         # Older generations have no records of surfaces, and what waits on one would wait for ever.
         draws_surfaces=options.draws_surfaces and options.mode == "rpc" and options.protocol in ("pi", "1.5"),
@@ -283,6 +285,8 @@ def compose(
     )
     if prepared.profile.sandbox is not None:
         prepared.profile.sandbox.follow(interpreter, outbox)
+    if prepared.profile.children is not None:
+        prepared.profile.children.follow(interpreter)
     if prepared.selection is not None:
         interpreter.sessions.preferred_level = prepared.selection.preferred_level
     _save_name(prepared.session)
@@ -369,9 +373,25 @@ def _sandbox(options: Options, settings: Settings, session: Session, warnings: W
         raise StartupError(str(error), "sandbox_unavailable") from None
 
 
-def _toolbox(options: Options, settings: Settings, sandbox: "Sandbox | None") -> ToolRegistry:
+def _children(options: Options, configuration: Configuration, cwd: Path) -> "Children | None":
+    """Return the sub-agents of this agent, if an option or a setting names their tool."""
+    named = (*(options.tools or ()), *options.exclude_tools, *(configuration.settings.default_tools or ()))
+    if not any(word.lstrip("+-") == "subagent" for word in named):
+        return None
+    from pinnace_rpc.subagents.children import children_of
+
+    return children_of(options, configuration, cwd)
+
+
+def _toolbox(
+    options: Options, settings: Settings, sandbox: "Sandbox | None", children: "Children | None" = None
+) -> ToolRegistry:
     is_none = options.no_tools or options.no_builtin_tools
     tools = builtin_tools()
+    if children is not None:
+        from pinnace_agent.tools.subagent import SubagentTool
+
+        tools["subagent"] = SubagentTool(children)
 
     def choose(tools: Mapping[str, Tool], added: Sequence[str]) -> ToolChoice:
         selection = ToolSelection(options.tools, options.exclude_tools, none=is_none)

@@ -141,6 +141,7 @@ CHAPTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Limits": ("R-LIM",),
     "The sandbox of commands": ("R-SBX",),
     "The process and its configuration": ("R-CLI", "R-CFG"),
+    "Sub-agents": ("R-SUB",),
     "Results and batches": ("R-RES", "R-BAT"),
 }
 """The chapters of the reference in their order, each with its families of rules."""

@@ -26,6 +26,7 @@ COMMAND_DATES: Final[Mapping[str, Mapping[str, str]]] = {
     "get_commands": {"since": "0.50.2"},
     "get_tools": {"ours": "alone"},
     "get_shortcuts": {"ours": "alone"},
+    "get_completions": {"ours": "alone"},
     "get_queue": {"ours": "alone"},
     "get_available_models": {"since": "0.16.0"},
     "get_available_thinking_levels": {"since": "0.81.0"},

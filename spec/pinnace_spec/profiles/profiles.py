@@ -39,6 +39,7 @@ EVENT_NAMES: Final = (
     "ui_surface_open",
     "ui_surface_draw",
     "ui_surface_close",
+    "ui_theme",
     "mcp_status",
     "warning",
     "bash_execution_update",

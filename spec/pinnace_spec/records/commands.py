@@ -423,6 +423,22 @@ class GetShortcuts(CommandModel):
     type: Literal["get_shortcuts"]
 
 
+class GetCompletions(CommandModel):
+    """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing."""
+
+    since = None
+    group = "Queries"
+    kind = "read"
+    errors = _WAITS
+    sample = {"name": "deploy", "prefix": "st"}
+    answer = "Completions"
+    type: Literal["get_completions"]
+    name: StrictStr
+    """The command, as `get_commands` lists it."""
+    prefix: StrictStr
+    """What is written behind the name and a space, up to the cursor."""
+
+
 class GetQueue(CommandModel):
     """List the queued messages and, on request, those that were returned to clients."""
 
@@ -754,6 +770,10 @@ class Hello(CommandModel):
     """The additional folders from now on, as absolute paths; replace those of `--add-dir`."""
     surfaces: StrictBool | None = None
     """Whether the client draws surfaces of extensions from now on; replaces what it has said before."""
+    themes: list[StrictStr] | None = None
+    """The names of the client's themes, of which extensions may choose one."""
+    theme: StrictStr | None = None
+    """The theme that the client shows now."""
 
 
 class UiSurfaceInput(CommandModel):
@@ -766,7 +786,9 @@ class UiSurfaceInput(CommandModel):
     sample = {"surface": "unknown", "columns": 80, "rows": 24}
     type: Literal["ui_surface_input"]
     surface: StrictStr
-    """The surface, as `ui_surface_open` names it, or as the client names that of an item."""
+    """As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the client's editor."""
+    text: StrictStr | None = None
+    """The text that the client's own editor has now."""
     columns: StrictInt | None = None
     """The width that the surface has now, from 1."""
     rows: StrictInt | None = None

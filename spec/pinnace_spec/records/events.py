@@ -408,6 +408,14 @@ class UiSurfaceClose(OutputModel):
     surface: NonEmpty
 
 
+class UiTheme(OutputModel):
+    """An extension has chosen a theme of the client. One that the client does not have changes nothing."""
+
+    type: Literal["ui_theme"]
+    theme: NonEmpty
+    """Its name."""
+
+
 class McpServer(OutputModel):
     """An MCP server of the session, as it is now."""
 
@@ -461,6 +469,7 @@ _PI: Final[Mapping[str, object]] = {
     "ui_surface_open": UiSurfaceOpen,
     "ui_surface_draw": UiSurfaceDraw,
     "ui_surface_close": UiSurfaceClose,
+    "ui_theme": UiTheme,
     "mcp_status": McpStatus,
     "warning": WarningEvent,
     "agent_end": AgentEnd,

@@ -48,6 +48,8 @@ FileMethod = Literal["read_text_file", "write_text_file"]
 """What a client may offer to do with files on behalf of the agent."""
 SurfacePlace = Literal["editor", "overlay", "header", "footer", "aboveEditor", "belowEditor"]
 """Where a client draws a surface of an extension."""
+OWN_EDITOR: Final = "editor"
+"""The surface that is the client's own editor."""
 SurfaceAnchor = Literal[
     "center",
     "top-left",

@@ -339,6 +339,24 @@ class ShortcutRun(OutputModel):
     """False: no extension has this key now."""
 
 
+class CompletionInfo(OutputModel):
+    """A completion of the arguments of a command."""
+
+    value: str
+    """What takes the place of the whole prefix."""
+    label: str | None = None
+    """What a list shows in its place."""
+    description: str | None = None
+    """What it is, in the words of the extension."""
+
+
+class Completions(OutputModel):
+    """What an extension offers for the arguments of its command."""
+
+    completions: list[CompletionInfo]
+    """In the order of the extension; none if nothing completes them."""
+
+
 class ToolInfo(OutputModel):
     """A tool of the agent or of an extension."""
 

@@ -46,6 +46,12 @@ never stops writing would fill the disk."""
 MAX_SESSIONS_LISTED: Final = 200
 """Sessions of one `list_sessions`. Their files are read whole: 200 of usual size take a second or two."""
 
+MAX_COMPLETIONS: Final = 100
+"""The completions of the arguments of a command: no user reads more."""
+
+MAX_COMPLETION_CHARS: Final = 8_000
+"""The characters of each text of a completion."""
+
 MAX_SURFACE_LINES: Final = 500
 """The lines of one surface of an extension: no terminal shows as many at once, and an endless loop makes more."""
 

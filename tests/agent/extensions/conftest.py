@@ -107,6 +107,9 @@ class FakeHost:
 
     def __init__(self) -> None:
         self.mode: Mode = "rpc"
+        self.editor_text = ""
+        self.themes: Sequence[str] | None = None
+        self.theme: str | None = None
         self.session = FakeSession()
         self.registry = FakeRegistry()
         self.model: Model | None = MODEL
@@ -123,6 +126,15 @@ class FakeHost:
         self.is_settling = False
         self.compacts: Callable[[], Mapping[str, object]] = lambda: {"summary": "short"}
         self.replaces: Callable[[WithSession | None], Awaitable[None]] | None = None
+
+    def take_editor_text(self, text: str) -> None:
+        self.editor_text = text
+
+    def take_theme(self, name: str) -> None:
+        self.theme = name
+
+    def warn_unused(self, path: str, member: str) -> None:
+        self.asked.append(("unused", path, member))
 
     @property
     def port(self) -> HostPort:

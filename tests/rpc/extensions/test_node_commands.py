@@ -136,6 +136,15 @@ def test_messages_and_entries_of_an_extension(scripted: Start) -> None:
     assert ["mind this", "and answer"] == one.user_messages
 
 
+def test_a_message_without_a_type_is_taken_as_in_pi(scripted: Start) -> None:
+    """pi-subagents sends one."""
+    one = scripted(command("pi.sendMessage({ content: 'mind this', display: true });"))
+    one.command("/do")
+    message = one.pi.wait({"type": "message_end", "message": {"role": "custom"}})["message"]
+    assert ["custom", "mind this"] == [message["customType"], message["content"]]
+    assert not one.errors
+
+
 def test_the_session_is_read_as_it_is_now(scripted: Start) -> None:
     """Also what the same function has changed, and what came since it was read first."""
     text = """
@@ -347,7 +356,7 @@ def test_state_of_the_agent(scripted: Start) -> None:
         ("pi.registerVirtualModel({})", "virtual models are not available in pinnace"),
         ("ctx.modelRegistry.authStorage", "ctx.modelRegistry.authStorage is not available in pinnace"),
         ("await pi.exec('ls', [1])", "exec: args must be a list of strings, not a list"),
-        ("pi.sendMessage({ content: 'x' })", "custom_type"),
+        ("pi.sendMessage({ customType: 3, content: 'x' })", "custom_type"),
     ],
 )
 def test_wrong_input_is_an_error_that_names_it(scripted: Start, code: str, error: str) -> None:
@@ -356,6 +365,18 @@ def test_wrong_input_is_an_error_that_names_it(scripted: Start, code: str, error
     one.command("/do")
     [text] = shown(one)
     assert error in text
+
+
+def test_sets_of_built_in_tools_are_made_while_an_extension_loads(scripted: Start) -> None:
+    """@tintinweb/pi-subagents names its tools by them."""
+    before = """
+        import { createCodingTools, createReadOnlyTools } from "@earendil-works/pi-coding-agent";
+        const sets = [createCodingTools("."), createReadOnlyTools(".")];
+        const names = sets.map((tools) => tools.map((tool) => tool.name).join());
+    """
+    one = scripted(before + command("ctx.ui.notify(names.join(' '));"))
+    one.command("/do")
+    assert ["read,bash,edit,write read,grep,find,ls"] == shown(one)
 
 
 def test_helpers_of_the_packages(scripted: Start) -> None:

@@ -50,8 +50,27 @@ def named(agent: AgentStarter, root: Path, word: str, node: str, **options: obje
         ({"pack/index.ts": greeting("one")}, "pack"),
         ({"pack/package.json": '{"pi": {"extensions": ["./src/own.ts"]}}', "pack/src/own.ts": greeting("one")}, "pack"),
         ({"pack/one.ts": greeting("one"), "pack/lib.mjs": "throw 1;", "pack/types.d.ts": "!"}, "pack"),
+        (
+            {
+                "pack/package.json": '{"pi": {"extensions": ["./extensions"]}}',
+                "pack/extensions/a/index.ts": greeting("one"),
+            },
+            "pack",
+        ),
+        (
+            {
+                "pack/package.json": '{"pi": {"extensions": ["./src/*.ts", "!**/old.ts"]}}',
+                "pack/src/own.ts": greeting("one"),
+                "pack/src/old.ts": "throw 1;",
+            },
+            "pack",
+        ),
+        ({"pack/package.json": "{}", "pack/extensions/own.ts": greeting("one")}, "pack"),
     ],
-    ids=["typescript", "module", "common", "index", "manifest", "folder-of-files"],
+    ids=[
+        *("typescript", "module", "common", "index", "manifest", "folder-of-files"),
+        *("folder-of-a-package", "patterns-of-a-package", "usual-folder-of-a-package"),
+    ],
 )
 def test_the_command_line_names_files_and_folders(
     agent: AgentStarter, tmp_path: Path, node_program: str, files: Mapping[str, str], word: str

@@ -7,7 +7,7 @@ session of its own and with answers of its own.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -112,10 +112,11 @@ SESSION_COMMANDS: Final = ("new_session", "switch_session", "fork", "clone", "br
 CELLS: Final = ("prompt", *QUEUED, "abort", "abort_retry", "compact", *SESSION_COMMANDS)
 # Reads that take longer have tests of their own: test_export_command, test_session_lists.
 AT_ONCE: Final = tuple(name for name in READS if name not in {"export_html", "list_sessions"})
+_SAMPLES: Final[Mapping[str, Record]] = {"get_completions": {"name": "none", "prefix": ""}}
 # Answered at once in every busy state, and nothing comes of it. They leave everything as it is, so that cells do not
 # depend on each other.
 NEUTRAL: Final[tuple[Record, ...]] = (
-    *({"type": name} for name in AT_ONCE),
+    *({"type": name, **_SAMPLES.get(name, {})} for name in AT_ONCE),
     {"type": "set_active_tools", "names": ["read", "bash", "edit", "write"]},
     {"type": "set_tool_approval", "mode": "never"},
     {"type": "set_model", "provider": "fake", "modelId": "m1"},

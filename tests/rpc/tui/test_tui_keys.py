@@ -94,6 +94,16 @@ def extension(pi):
     async def ask(ctx):
         ctx.ui.set_status("answer", repr(await ctx.ui.input("A question?")))
 
+    @pi.shortcut("f7")
+    def read(ctx):
+        ctx.ui.set_status("answer", repr(ctx.ui.get_editor_text()))
+        ctx.ui.paste_to_editor(" and pasted")
+
+    @pi.shortcut("f8")
+    def change(ctx):
+        ctx.ui.set_theme("light")
+        ctx.ui.set_status("answer", f"{ctx.ui.get_all_themes()} {ctx.ui.set_theme('no such').error}")
+
     @pi.shortcut("ctrl+c")
     def never(ctx):
         ctx.ui.set_status("answer", "never")
@@ -105,7 +115,7 @@ def extension(pi):
 
 
 def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
-    """R-UI-12: what is written stays; reserved keys are the client's; conflicts and failures are shown."""
+    """R-UI-12, R-UI-21: what is written stays, and is read; reserved keys are the client's; conflicts are shown."""
     (tmp_path / "keys.py").write_text(SHORTCUTS)
 
     async def check() -> None:
@@ -122,6 +132,14 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
             send(screen, b"yes\r")
             await screen.until(lambda: "'yes'" in screen.line("#footer"))
             assert "written" == screen.editor.text
+            send(screen, b", too\x1b[18~")
+            await screen.until(lambda: screen.editor.text == "written, too and pasted")
+            assert "'written, too'" in screen.line("#footer")
+            send(screen, b"\x1b[18~")
+            await screen.until(lambda: "'written, too and pasted'" in screen.line("#footer"))
+            send(screen, b"\x1b[19~")
+            await screen.until(lambda: "Theme not found: no such" in screen.line("#footer"))
+            assert screen.app.look_name == "light"
             send(screen, b"\x1bOR")
             await screen.shows("a defect at a key")
             send(screen, b"\x03")
@@ -131,6 +149,43 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
             await screen.until(lambda: isinstance(screen.app.screen, Picker))
             assert any("F6" in row and "Ask at a key" in row for row in screen.app.keys.table())
             await left(screen)
+
+    play(check())
+
+
+COMPLETING: Final = """
+from pinnace.extensions import Completion
+
+def extension(pi):
+    def offers(prefix):
+        known = [Completion("staging", "Staging", "For tests"), Completion("stable line", description="For users")]
+        return [each for each in known if each.value.startswith(prefix)]
+
+    @pi.command("deploy", description="Deploy", complete=offers)
+    def deploy(ctx, args):
+        ctx.ui.set_status("answer", repr(args))
+"""
+
+
+def test_arguments_of_commands_are_completed(tmp_path: Path) -> None:
+    """R-UI-20: like commands: shown with their descriptions, chosen by Tab and Enter, sent by the next Enter."""
+    (tmp_path / "deploy.py").write_text(COMPLETING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "deploy.py")) as screen:
+            await screen.until(lambda: "deploy" in dict(screen.editor.commands))
+            send(screen, b"/deploy st")
+            await screen.shows("→ Staging  For tests", "  stable line  For users")
+            send(screen, b"\x1b[B\t")
+            await screen.until(lambda: screen.editor.text == "/deploy stable line")
+            send(screen, b"\x7f")  # another text is completed anew
+            await screen.shows("→ stable line  For users")
+            send(screen, b"\r")
+            await screen.until(lambda: screen.editor.text == "/deploy stable line")
+            send(screen, b"\r")
+            await screen.until(lambda: "'stable line'" in screen.line("#footer"))
+            send(screen, b"/deploy no\r")
+            await screen.until(lambda: "'no'" in screen.line("#footer"))
 
     play(check())
 

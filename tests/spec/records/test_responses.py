@@ -151,6 +151,7 @@ VALID: dict[str, Json] = {
     "get_queue": {"messages": [WAITING], "paused": True, "returned": [{**WAITING, "reason": "abort", "by": "b"}]},
     "list_sessions": {"sessions": [SAVED], "nextCursor": "c"},
     "navigate_tree": {"cancelled": False, "aborted": True, "leafId": "e1", "editorText": "t", "summaryEntry": ENTRY},
+    "get_completions": {"completions": [{"value": "staging", "label": "Staging", "description": "For tests"}]},
     "get_tools": {"tools": [{"name": "n", "description": "d", "parameters": {}, "sourceInfo": SOURCE, "active": True}]},
 }
 # Of other commands, their recorded example.

@@ -64,6 +64,8 @@ class ModelRegistry:
         """Take the content of the files and the environment; they are not read again."""
         self._catalog = catalog
         self._keys = CredentialResolver(catalog, auth, env)
+        self.given_key_provider: str | None = None
+        """The provider that `use_key` was called for last."""
         self._offers_offline = False
         self._overridden: dict[str, JsonObject | None] = {}
         self._code: dict[str, ProviderCode] = {}
@@ -224,6 +226,7 @@ class ModelRegistry:
     def use_key(self, provider: str, key: str) -> None:
         """Use this key for a provider, with precedence over any other, for the life of the process."""
         self._keys.use(provider, key)
+        self.given_key_provider = provider
 
     def use_login(self, provider: str, login: "Login") -> None:
         """Use a login that was just stored in auth.json."""

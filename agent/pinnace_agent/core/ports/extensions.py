@@ -122,6 +122,14 @@ class ExtensionInstance(Protocol):
         """Start what an extension does at a key; return whether one has it."""
         ...
 
+    def completes(self, name: str) -> bool:
+        """Return whether an extension completes the arguments of a command."""
+        ...
+
+    async def complete(self, name: str, prefix: str) -> Sequence[Mapping[str, object]]:
+        """Return what an extension offers for the arguments of a command, as on the wire. Its failures are reported."""
+        ...
+
     @property
     def decides_compactions(self) -> bool:
         """Whether handlers decide about compactions."""

@@ -37,9 +37,10 @@ _STYLES: Final = {
 class Theme:
     """Styles texts. An unknown colour leaves the text as it is."""
 
-    __slots__ = ("_is_plain",)
+    __slots__ = ("_is_plain", "_name")
 
-    def __init__(self, *, is_plain: bool = False) -> None:
+    def __init__(self, name: str = "default", *, is_plain: bool = False) -> None:
+        self._name = name
         self._is_plain = is_plain
 
     @property
@@ -50,7 +51,7 @@ class Theme:
     @property
     def name(self) -> str:
         """The name of the theme."""
-        return "plain" if self._is_plain else "default"
+        return "plain" if self._is_plain else self._name
 
     def fg(self, color: str, text: str) -> str:
         """Return the text in a colour of the theme: accent, success, error, warning, muted, dim and so on."""

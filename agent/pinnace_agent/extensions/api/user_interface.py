@@ -207,7 +207,10 @@ class UserInterface:
     # Methods that need a terminal.
 
     def get_editor_text(self) -> str:
-        """Return an empty string: the client's input is not visible here."""
+        """Return the text of the client's editor: of one that draws (`ctx.mode` is `tui`); else an empty one (R-UI-21).
+
+        It is the text that the client has reported last, some tenths of a second ago at most, or that was set since.
+        """
         self._generation.check()
         return ""
 
@@ -288,16 +291,29 @@ class UserInterface:
         return _THEME
 
     def get_all_themes(self) -> list[str]:
-        """Return an empty list."""
+        """Return the names of the themes of a client that draws (`ctx.mode` is `tui`); else an empty list (R-UI-22)."""
         self._generation.check()
         return []
 
-    def get_theme(self, name: str) -> None:
-        """Return None."""
+    def warn_unused(self, member: str, path: str | None = None) -> None:
+        """Do nothing: no client draws."""
         self._generation.check()
 
-    def set_theme(self, theme: object) -> ThemeResult:
-        """Return a failure: themes can't be switched."""
+    def get_theme(self, name: str) -> Theme | None:
+        """Return the styles of a theme of the client, which are those of `theme`; None: it has none of this name."""
+        self._generation.check()
+        return None
+
+    def set_theme(self, theme: str | Theme) -> ThemeResult:
+        """Let the client show another theme.
+
+        Args:
+            theme: The name, or what `get_theme` has returned.
+
+        Returns:
+            Whether the client has the theme; without one that draws, a failure. One that has not named its themes yet,
+            as at the start, is sent the name, and reports one that it does not have.
+        """
         self._generation.check()
         return ThemeResult(False, self._no_themes)
 
@@ -319,12 +335,50 @@ class StartTask(Protocol):
         ...
 
 
+class ClientView(Protocol):
+    """The client's editor and themes, as far as they are known."""
+
+    @property
+    def mode(self) -> str:
+        """`tui` while the client draws."""
+        ...
+
+    @property
+    def editor_text(self) -> str:
+        """The text of the editor; empty without a client that draws."""
+        ...
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that an extension gives the editor."""
+        ...
+
+    @property
+    def themes(self) -> Sequence[str] | None:
+        """The names of the client's themes; None: it has not named any."""
+        ...
+
+    @property
+    def theme(self) -> str | None:
+        """The name of the theme that the client shows; None: it is unknown."""
+        ...
+
+    def take_theme(self, name: str) -> None:
+        """Take the theme that an extension chooses."""
+        ...
+
+    def warn_unused(self, path: str, member: str) -> None:
+        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
+        ...
+
+
 class DrawingPort(NamedTuple):
     """What components need."""
 
     table: Callable[[], "SurfaceTable | None"]
     """Returns the surfaces of the session instance; None: nothing can be drawn."""
     start: StartTask
+    view: "ClientView"
+    """The client's editor and themes."""
 
 
 @usable_from_any_thread()
@@ -389,6 +443,79 @@ class RpcUserInterface(UserInterface):
         """Let the user edit a text."""
         self._generation.check()
         return await asked(self._dialogs.editor(title, prefill, extra=_call(tool_call_id)))
+
+    # The editor of the client.
+
+    def set_editor_text(self, text: str) -> None:
+        """Set the text of the client's input."""
+        super().set_editor_text(text)
+        if self._drawing is not None:
+            self._drawing.view.take_editor_text(text)
+
+    def get_editor_text(self) -> str:
+        """Return the text of the client's editor."""
+        self._generation.check()
+        return "" if self._drawing is None else self._drawing.view.editor_text
+
+    # What no client does yet.
+
+    def warn_unused(self, member: str, path: str | None = None) -> None:
+        """Warn the user of a client that draws, who could expect it, of a member that has no effect.
+
+        Args:
+            member: Its name as the extension has it.
+            path: The extension; None: the one whose code runs.
+        """
+        self._generation.check()
+        owner = OWNER.get()
+        if self._drawing is not None and self._drawing.view.mode == "tui":
+            self._drawing.view.warn_unused(path or ("<runtime>" if owner is None else owner.path), member)
+
+    def set_editor_component(self, factory: Callable[..., object] | None = None) -> None:
+        """Do nothing: the client has its own editor."""
+        self._generation.check()
+        if factory is not None:
+            self.warn_unused("set_editor_component")
+
+    def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
+        """Do nothing: the client completes by itself, and arguments of commands by `complete`."""
+        self.warn_unused("add_autocomplete_provider")
+
+    def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
+        """Return a function that removes the handler, which is never called."""
+        self.warn_unused("on_terminal_input")
+        return _nothing
+
+    # The themes of the client.
+
+    def get_all_themes(self) -> list[str]:
+        """Return the names of the client's themes."""
+        self._generation.check()
+        return [] if self._drawing is None else list(self._drawing.view.themes or ())
+
+    def get_theme(self, name: str) -> Theme | None:
+        """Return the styles of a theme of the client."""
+        return Theme(name) if name in self.get_all_themes() else None
+
+    @property
+    def theme(self) -> Theme:
+        """Styles for texts."""
+        self._generation.check()
+        name = None if self._drawing is None else self._drawing.view.theme
+        return _THEME if name is None else Theme(name)
+
+    def set_theme(self, theme: str | Theme) -> ThemeResult:
+        """Let the client show another theme."""
+        self._generation.check()
+        view = None if self._drawing is None else self._drawing.view
+        if view is None or view.mode != "tui":
+            return ThemeResult(False, self._no_themes)
+        name = theme.name if isinstance(theme, Theme) else theme
+        if view.themes is not None and name not in view.themes:
+            return ThemeResult(False, f"Theme not found: {name}")
+        self._send({"type": "ui_theme", "theme": name})
+        view.take_theme(name)
+        return ThemeResult(True)
 
     # Components.
 

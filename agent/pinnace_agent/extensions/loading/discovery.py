@@ -167,7 +167,7 @@ class _Search:
         if not os.path.isabs(word):
             self._folders.fail(word, "is not an absolute path, so its file would depend on the session's folder")
             return
-        self._explicit(word, _info(word, "cli", "temporary"))
+        self._explicit(word, _info(word, "cli", "temporary"), is_package=True)
 
     def _scope(self, scope: SourceScope, config_dir: str) -> None:
         """Add the extensions that settings name, then those of the default folder."""
@@ -237,11 +237,13 @@ class _Search:
 
     # Files and folders.
 
-    def _explicit(self, path: str, info: SourceInfo, *, keeps: Callable[[str], bool] | None = None) -> None:
-        """Add a file or a folder that settings or the command line name."""
+    def _explicit(
+        self, path: str, info: SourceInfo, *, keeps: Callable[[str], bool] | None = None, is_package: bool = False
+    ) -> None:
+        """Add a file or a folder that settings or the command line name; a folder of these may be a package's."""
         if os.path.isdir(path):
             known = len(self._folders.failures)
-            found = list(self._folders.of(path))
+            found = list(self._folders.of(path, is_package=is_package))
             if len(self._folders.failures) > known:
                 return
             found = found or list(self._folders.inside(path))

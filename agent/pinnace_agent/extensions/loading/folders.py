@@ -72,8 +72,13 @@ class Folders:
             elif name.endswith(".py") and os.path.isfile(path):
                 yield ExtensionPlace(path)
 
-    def of(self, folder: str) -> Iterator[ExtensionPlace]:
-        """Find the entry files of an extension's folder: listed in its pyproject.toml or package.json, or by name."""
+    def of(self, folder: str, *, is_package: bool = False) -> Iterator[ExtensionPlace]:
+        """Find the entry files of an extension's folder: listed in its pyproject.toml or package.json, or by name.
+
+        Args:
+            folder: Where.
+            is_package: The folder is named as a package may be: folders and patterns in its package.json count, too.
+        """
         declared = self._declared(folder)
         if declared is not None:
             for relative in declared:
@@ -89,7 +94,18 @@ class Folders:
             if os.path.isfile(path):
                 yield ExtensionPlace(path, folder)
                 return
-        yield from self._scripts(folder)
+        packaged = self._package(folder) if is_package else ()
+        yield from packaged or self._scripts(folder)
+
+    def _package(self, folder: str) -> Sequence[ExtensionPlace]:
+        """Find the extensions of a package; none, if its package.json declares none."""
+        manifest = os.path.join(folder, "package.json")
+        if not os.path.isfile(manifest):
+            return ()
+        from pinnace_agent.packages.contents import PackageFolder  # with the first
+
+        resources = PackageFolder(folder, lambda problem: self.fail(folder, problem)).resources(None) or {}
+        return [ExtensionPlace(path, folder) for path in resources.get("extensions", ())]
 
     def _scripts(self, folder: str) -> Iterator[ExtensionPlace]:
         """Find the entries in TypeScript or JavaScript: listed by `pi.extensions` of its package.json, or by name."""

@@ -207,6 +207,33 @@ class HostView(Protocol):
         ...
 
     @property
+    def editor_text(self) -> str:
+        """The text of the client's editor, as far as it is known; empty without a client that draws."""
+        ...
+
+    def take_editor_text(self, text: str) -> None:
+        """Take the text that an extension gives the client's editor."""
+        ...
+
+    @property
+    def themes(self) -> Sequence[str] | None:
+        """The names of the client's themes; None: it has not named any."""
+        ...
+
+    @property
+    def theme(self) -> str | None:
+        """The name of the theme that the client shows; None: it is unknown."""
+        ...
+
+    def take_theme(self, name: str) -> None:
+        """Take the theme that an extension chooses."""
+        ...
+
+    def warn_unused(self, path: str, member: str) -> None:
+        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
+        ...
+
+    @property
     def session(self) -> SessionView:
         """The session of this instance."""
         ...

@@ -118,6 +118,20 @@ class CommandRuns:
         """Return the commands of extensions, with their names in calls."""
         return command_infos(command_names(self._extensions))
 
+    def completes(self, name: str) -> bool:
+        """Return whether there is a command of this name whose arguments its extension completes."""
+        found = command_names(self._extensions).get(name)
+        return found is not None and found.registration.complete is not None
+
+    async def complete(self, name: str, prefix: str) -> Sequence[Mapping[str, object]]:
+        """Return what its extension offers for the arguments of a command; see `completions.complete`."""
+        from pinnace_agent.extensions.runtime.completions import complete  # with the first question
+
+        found = command_names(self._extensions).get(name)
+        if found is None or found.registration.complete is None:
+            return []
+        return await complete(self._caller, found.extension.path, found.registration.complete, prefix)
+
     async def run(self, call: CommandCall) -> None:
         """Run a command to its end and report its failure. Must run in a task of its own, which no run waits for.
 

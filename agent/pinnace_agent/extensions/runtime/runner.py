@@ -98,7 +98,9 @@ class Runner:
         ui = (
             UserInterface(generation)
             if send is None
-            else RpcUserInterface(generation, self.dialogs, send, DrawingPort(self._surface_table, self._start_drawing))
+            else RpcUserInterface(
+                generation, self.dialogs, send, DrawingPort(self._surface_table, self._start_drawing, view)
+            )
         )
         session = SessionReader(generation, lambda: view.session)
         self._binding = Binding(generation, view, self.actions, ui, session, self._start_task)

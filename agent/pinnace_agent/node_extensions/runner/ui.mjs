@@ -2,7 +2,7 @@
 
 import fs from "node:fs";
 import path from "node:path";
-import { theme } from "./theme.mjs";
+import { Theme, theme } from "./theme.mjs";
 import { custom, stay } from "./surfaces.mjs";
 import { ask, now, post } from "./wire.mjs";
 
@@ -76,22 +76,29 @@ export function userInterfaceOf(who) {
     setTitle: (title) => post(who, "ui.setTitle", title),
     setEditorText: (text) => post(who, "ui.setEditorText", text),
     pasteToEditor: (text) => post(who, "ui.pasteToEditor", text),
-    getEditorText: () => "",
+    getEditorText: () => now(who, "ui.getEditorText"),
     custom: (factory, options) => custom(who, factory, options),
-    onTerminalInput: () => nothing,
+    onTerminalInput() {
+      post(who, "ui.unused", "onTerminalInput");
+      return nothing;
+    },
     setWorkingMessage: nothing,
     setWorkingVisible: nothing,
     setWorkingIndicator: nothing,
     setHiddenThinkingLabel: nothing,
     setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
     setHeader: (factory) => stay(who, "header", undefined, factory),
-    addAutocompleteProvider: nothing,
-    setEditorComponent: nothing,
+    addAutocompleteProvider: () => post(who, "ui.unused", "addAutocompleteProvider"),
+    setEditorComponent: (factory) => factory && post(who, "ui.unused", "setEditorComponent"),
     getEditorComponent: () => undefined,
     get theme() { return theme; },
-    getAllThemes: () => [],
-    getTheme: () => undefined,
-    setTheme: () => ({ success: false, error: "Theme switching not supported in RPC mode" }),
+    // The client has their files; colours are those of every terminal, in each theme.
+    getAllThemes: () => now(who, "ui.themes").map((name) => ({ name, path: undefined })),
+    getTheme: (name) => (now(who, "ui.themes").includes(name) ? Object.assign(new Theme(), { name }) : undefined),
+    setTheme(chosen) {
+      const { success, error } = now(who, "ui.setTheme", typeof chosen === "string" ? chosen : chosen?.name);
+      return success ? { success } : { success, error };
+    },
     getToolsExpanded: () => false,
     setToolsExpanded: nothing,
   };

@@ -359,6 +359,14 @@ class UiSurfaceClose(TypedDict):
     surface: str
 
 
+class UiTheme(TypedDict):
+    """An extension has chosen a theme of the client. One that the client does not have changes nothing."""
+
+    type: Literal["ui_theme"]
+    theme: str
+    """Its name."""
+
+
 class McpServer(TypedDict):
     """An MCP server of the session, as it is now."""
 
@@ -468,6 +476,7 @@ Event: TypeAlias = (
     | UiSurfaceOpen
     | UiSurfaceDraw
     | UiSurfaceClose
+    | UiTheme
     | McpStatus
     | WarningEvent
     | AgentEnd

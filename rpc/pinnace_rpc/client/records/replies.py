@@ -267,6 +267,24 @@ class ShortcutRun(TypedDict):
     """False: no extension has this key now."""
 
 
+class CompletionInfo(TypedDict):
+    """A completion of the arguments of a command."""
+
+    value: str
+    """What takes the place of the whole prefix."""
+    label: NotRequired[str]
+    """What a list shows in its place."""
+    description: NotRequired[str]
+    """What it is, in the words of the extension."""
+
+
+class Completions(TypedDict):
+    """What an extension offers for the arguments of its command."""
+
+    completions: list[CompletionInfo]
+    """In the order of the extension; none if nothing completes them."""
+
+
 class ToolInfo(TypedDict):
     """A tool of the agent or of an extension."""
 

@@ -176,6 +176,16 @@ export {
   createLsToolDefinition as createLsTool,
 };
 
+/** Sets of tools, with the options of each by its name. */
+const made = (makers) => (cwd, options) => makers.map(([name, make]) => make(cwd, options?.[name]));
+const [READ, WRITE, EDIT, BASH, GREP, FIND, LS] = [
+  ["read", createReadToolDefinition], ["write", createWriteToolDefinition], ["edit", createEditToolDefinition],
+  ["bash", createBashToolDefinition], ["grep", createGrepToolDefinition], ["find", createFindToolDefinition],
+  ["ls", createLsToolDefinition],
+];
+export const createCodingTools = made([READ, BASH, EDIT, WRITE]);
+export const createReadOnlyTools = made([READ, GREP, FIND, LS]);
+
 // --- the bus and the terminal ----------------------------------------------------------------------
 
 export function createEventBus() {

@@ -1,0 +1,78 @@
+"""How a tool has another agent do a task: the agents that a run starts, and ends with.
+
+The tool knows neither processes nor their protocol. What starts an agent decides its rights, from what neither the
+model nor the new agent can change. Rules R-SUB-01 to R-SUB-05.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pinnace_spec.records.messages import Usage
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.engine.interpreter import EffectInterpreter
+    from pinnace_agent.session.child_agents import ChildEnd
+
+
+class ChildRequest(NamedTuple):
+    """What a call asks for. None: as the agent that calls has it."""
+
+    task: str
+    call_id: str
+    model: str | None = None
+    """`provider/id`."""
+    tools: Sequence[str] | None = None
+    """Names of tools that are active in the agent that calls."""
+    folder: str | None = None
+    """Where it works, relative to the folder of the session."""
+    max_turns: int | None = None
+
+
+class ChildReport(NamedTuple):
+    """What an agent has done so far, or in all."""
+
+    agent_id: str
+    session_file: str | None
+    """None: its session is kept in memory."""
+    text: str = ""
+    """Its last answer."""
+    activity: str = ""
+    """What it does now, as one line; empty after its end."""
+    usage: Usage | None = None
+    """In all; None: not known yet."""
+    outcome: "ChildEnd | None" = None
+    """None: it works."""
+    error: str = ""
+    """Why it has not completed its task."""
+
+    def details(self) -> Mapping[str, object]:
+        """Return this for clients."""
+        fields: dict[str, object] = {"agentId": self.agent_id, "state": self.outcome or "running"}
+        if self.session_file is not None:
+            fields["sessionFile"] = self.session_file
+        if self.activity:
+            fields["activity"] = self.activity
+        if self.usage is not None:
+            fields["usage"] = self.usage
+        return {"agent": fields}
+
+
+class ChildRefused(Exception):
+    """An agent may not be started, or not so; the text names what was asked for and what is allowed."""
+
+
+class ChildAgents(Protocol):
+    """The agents that the runs of one agent start."""
+
+    def follow(self, agent: "EffectInterpreter") -> None:
+        """Take the agent that starts them, before its first run."""
+
+    async def run(self, request: ChildRequest, on_report: Callable[[ChildReport], None]) -> ChildReport:
+        """Start an agent, have it do its task, and end it.
+
+        Cancelled, it ends the agent, which takes two seconds at most, and reports its end before `Cancelled` leaves.
+
+        Raises:
+            ChildRefused: It was not started.
+        """
+        ...

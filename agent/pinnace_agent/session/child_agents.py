@@ -1,0 +1,195 @@
+"""The entries by which a session knows the agents that it has started, and what a crash has left of them.
+
+An agent that a run starts (a sub-agent) is a session of its own. The session that started it holds two entries: that it
+has begun, on the disk before the agent does anything, and that it has ended, with what it has used. What has begun and
+not ended when a file is opened was cut, and its usage is read from its own file, so that it is counted once: the entry
+that counts it is the one that ends it. Rules R-SUB-02, R-SUB-06.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from typing_extensions import TypedDict
+
+from pinnace_agent.core.json_access import as_object
+from pinnace_agent.session.opening import read_text
+from pinnace_agent.session.store.lease import LeaseHeld, take_waiting
+from pinnace_agent.session.totals import FileTotals, file_totals
+from pinnace_spec.records.entries import Entry
+from pinnace_spec.records.messages import Usage
+from pinnace_spec.rules import errors
+
+CHILD_BEGUN: Final = "pinnace.child"
+"""The type of the custom entry of an agent that has begun."""
+USAGE_KIND: Final = "subagent"
+"""The kind of the usage entry of one that has ended."""
+_FOLDER_SUFFIX: Final = ".children"
+# A process that was killed with its parent has let go of its file by then.
+_LEASE_WAIT_S: Final = 1.0
+_AGENT_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+ChildEnd = Literal["completed", "failed", "cancelled", "interrupted"]
+"""`failed`: its run has, or its process has ended. `interrupted`: the process that had started it has ended."""
+
+
+class ChildBegun(TypedDict):
+    """What is kept of an agent that has begun: the data of its entry."""
+
+    agentId: str
+    """The id of its session."""
+    parentId: str
+    """The id of the session that has started it: copies of that session hold the entry, but not the agent."""
+    toolCallId: str
+    task: str
+    """The beginning of what it was asked."""
+    provider: str
+    model: str
+
+
+class ChildEnded(TypedDict):
+    """What is kept of its end: the fields of a usage entry."""
+
+    kind: str
+    provider: str
+    model: str
+    usage: Usage
+    agentId: str
+    outcome: ChildEnd
+
+
+def children_folder(session_path: str | os.PathLike[str]) -> Path:
+    """Return where the files of the agents of a session are: beside its file, where no list of sessions looks."""
+    path = Path(session_path)
+    return path.with_name(f"{path.stem}{_FOLDER_SUFFIX}")
+
+
+def child_file(session_path: str | os.PathLike[str], agent_id: str) -> Path:
+    """Return the file of one of them."""
+    return children_folder(session_path) / f"{agent_id}.jsonl"
+
+
+def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd) -> ChildEnded:
+    """Return the fields of the entry that ends an agent and counts its usage."""
+    return {
+        "kind": USAGE_KIND,
+        "provider": begun["provider"],
+        "model": begun["model"],
+        "usage": usage,
+        "agentId": begun["agentId"],
+        "outcome": outcome,
+    }
+
+
+def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) -> Iterator[ChildEnded]:
+    """Yield the ends of agents that a crash has cut. One whose process still has its file is left for a later opening.
+
+    Args:
+        entries: Those of the session.
+        session_id: Its id.
+        session_path: Its file, which this process may append to.
+    """
+    for begun in _unended(entries, session_id):
+        path = child_file(session_path, begun["agentId"])
+        if not path.parent.is_dir():
+            yield child_ended(begun, usage_of(file_totals(())), "interrupted")
+            continue
+        try:
+            lease = take_waiting(path, _LEASE_WAIT_S)
+        except (LeaseHeld, OSError):
+            continue
+        try:
+            yield child_ended(begun, usage_of(_used(path)), "interrupted")
+        finally:
+            lease.release()
+
+
+def usage_of(totals: FileTotals) -> Usage:
+    """Return the totals of a session as the usage of one request. How its cost is divided is not known."""
+    tokens, cost = totals["tokens"], totals["cost"]
+    return {
+        "input": tokens["input"],
+        "output": tokens["output"],
+        "cacheRead": tokens["cacheRead"],
+        "cacheWrite": tokens["cacheWrite"],
+        "totalTokens": tokens["total"],
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": cost},
+    }
+
+
+def usage_in_file(path: str | os.PathLike[str]) -> Usage:
+    """Return what the session in a file has used, whose process has ended."""
+    return usage_of(_used(Path(path)))
+
+
+def _used(path: Path) -> FileTotals:
+    """Return what a session has used, with the agents of its own that were cut with it."""
+    try:
+        text = read_text(path)
+    except errors.ClientError:  # it was cut before it had a file, or can't be read any more
+        return file_totals(())
+    entries = list(text.entries)
+    session_id = str((text.header or {}).get("id"))
+    lost = [
+        {"type": "usage", "usage": usage_of(_used(child_file(path, begun["agentId"])))}
+        for begun in _unended(entries, session_id)
+    ]
+    return file_totals([*text.entries, *lost])
+
+
+def _unended(entries: Iterable[Entry], session_id: str) -> list[ChildBegun]:
+    begun: dict[str, ChildBegun] = {}
+    for entry in entries:
+        if (child := _begun(entry, session_id)) is not None:
+            begun[child["agentId"]] = child
+        elif (ended := _ended(entry)) is not None:
+            begun.pop(ended["agentId"], None)
+    return list(begun.values())
+
+
+def _begun(entry: Entry, session_id: str) -> ChildBegun | None:
+    """Return what an entry holds of a beginning; None: it holds none, or that of another session's agent."""
+    if entry.get("type") != "custom" or entry.get("customType") != CHILD_BEGUN:
+        return None
+    data = as_object(entry.get("data")) or {}
+    agent_id = data.get("agentId")
+    # The id becomes the name of a file.
+    if data.get("parentId") != session_id or not isinstance(agent_id, str) or not _AGENT_ID.fullmatch(agent_id):
+        return None
+    return {
+        "agentId": agent_id,
+        "parentId": session_id,
+        "toolCallId": _text(data, "toolCallId"),
+        "task": _text(data, "task"),
+        "provider": _text(data, "provider"),
+        "model": _text(data, "model"),
+    }
+
+
+def _ended(entry: Entry) -> ChildEnded | None:
+    if entry.get("type") != "usage" or entry.get("kind") != USAGE_KIND:
+        return None
+    agent_id, outcome = entry.get("agentId"), entry.get("outcome")
+    if not isinstance(agent_id, str):
+        return None
+    known: tuple[ChildEnd, ...] = ("completed", "failed", "cancelled", "interrupted")
+    state: ChildEnd = "interrupted"
+    for each in known:
+        if each == outcome:
+            state = each
+    ended: ChildEnded = {
+        "kind": USAGE_KIND,
+        "provider": _text(entry, "provider"),
+        "model": _text(entry, "model"),
+        "usage": usage_of(file_totals([entry])),
+        "agentId": agent_id,
+        "outcome": state,
+    }
+    return ended
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,351 @@
+"""All sub-agents of one agent: how many there may be, what each reports, and what the session keeps of it.
+
+A sub-agent is begun in the session before it is started, and ended in it, with its usage, when its process has ended:
+so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it. Rules R-SUB-01
+to R-SUB-06.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from pinnace_agent.config.configuration import Configuration
+from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_agent.core.ports.children import ChildRefused, ChildReport, ChildRequest
+from pinnace_agent.core.surroundings import environment, is_embedded
+from pinnace_agent.core.trace_context import TRACE_VARIABLES
+from pinnace_agent.files.paths import gated_project_files
+from pinnace_agent.session.child_agents import (
+    CHILD_BEGUN,
+    ChildBegun,
+    ChildEnd,
+    child_ended,
+    child_file,
+    usage_in_file,
+    usage_of,
+)
+from pinnace_agent.session.conversation import Session
+from pinnace_agent.session.identity import new_session_id
+from pinnace_agent.session.library import create_session_file
+from pinnace_agent.session.store.file import SaveError
+from pinnace_agent.session.totals import file_totals
+from pinnace_rpc.options.options import Options, StartupError
+from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process
+from pinnace_rpc.subagents.rights import DEPTH_VARIABLE, ChildStart, ParentState, check_state, child_start
+from pinnace_spec.records.messages import ApprovalMode, Model, Usage
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.engine.interpreter import EffectInterpreter
+
+MOST_AT_ONCE: Final = 4
+MOST_DEPTH: Final = 1
+"""The usual limits: a sub-agent starts none itself."""
+_TOO_DEEP: Final = 1 << 30
+_KEPT_TASK_CHARS: Final = 500
+# An agent asks about one call after the other.
+_MOST_DIALOGS: Final = 64
+_SHOWN_CHARS: Final = 200
+_STRICTNESS: Final[Mapping[ApprovalMode, int]] = {"never": 0, "ask": 1, "read-only": 2}
+_DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
+
+
+class _Progress:
+    """What a sub-agent has done, by its records."""
+
+    def __init__(self, agent_id: str, session_file: str | None, report: Callable[[ChildReport], None]) -> None:
+        self._report = report
+        self._entries: list[Record] = []
+        self.state = ChildReport(agent_id, session_file)
+        self.is_settled = False
+        self.error = ""
+        self.is_aborted = False
+        self._asked, self.dialogs = trio.open_memory_channel[Record](_MOST_DIALOGS)
+
+    def take(self, record: Record) -> None:
+        """Take a record."""
+        match record.get("type"):
+            case "tool_execution_start":
+                args = as_object(record.get("args")) or {}
+                first = next((each for each in args.values() if isinstance(each, str)), "")
+                line = " ".join(f"{record.get('toolName')} {first}".split())
+                self.show(self.state._replace(activity=line[:_SHOWN_CHARS]))
+            case "message_end":
+                self._take_message(as_object(record.get("message")) or {})
+            case "agent_settled":
+                self.is_settled, self.is_aborted = True, record.get("aborted") is True
+                if isinstance(limit := record.get("limit"), str):
+                    self.error = f"it has reached its limit {limit}"
+            case "extension_ui_request" if record.get("method") in _DIALOGS:
+                try:
+                    self._asked.send_nowait(record)
+                except trio.WouldBlock:
+                    return
+            case _:
+                return
+
+    def show(self, state: ChildReport) -> None:
+        """Report a state."""
+        self.state = state
+        self._report(state)
+
+    def _take_message(self, message: Mapping[str, object]) -> None:
+        if message.get("role") not in ("assistant", "toolResult"):
+            return
+        self._entries.append({"type": "message", "message": message})
+        if message.get("role") != "assistant":
+            return
+        self.error = str(message.get("errorMessage") or "") if message.get("stopReason") == "error" else ""
+        blocks = [as_object(each) or {} for each in as_array(message.get("content"))]
+        text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+        state = self.state._replace(activity="", usage=self.usage)
+        self.show(state._replace(text=text) if text else state)
+
+    @property
+    def usage(self) -> Usage:
+        """What the messages so far have used."""
+        return usage_of(file_totals(self._entries))
+
+
+@dataclass(slots=True)
+class _Running:
+    approval: ApprovalMode
+    changed: trio.Event
+
+
+class Children:
+    """Implements `ChildAgents`."""
+
+    def __init__(
+        self,
+        options: Options,
+        start_folder: str,
+        *,
+        is_project_trusted: bool,
+        key_provider: Callable[[], str | None],
+        most: int | None,
+        depth: int | None,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            options: Those of this process.
+            start_folder: The folder that it was started in.
+            is_project_trusted: Whether that has brought files of a project, and they were trusted.
+            key_provider: Returns the provider that the key of the command line is for.
+            most: How many may work at the same time; None: as usual.
+            depth: How many may be below each other; None: as usual.
+        """
+        self._options = options
+        self._start_folder = start_folder
+        self._is_project_trusted = is_project_trusted
+        self._key_provider = key_provider
+        self._most = MOST_AT_ONCE if most is None else most
+        self._max_depth = MOST_DEPTH if depth is None else depth
+        self._depth = _depth()
+        self._running: dict[str, _Running] = {}
+        self._agent: EffectInterpreter | None = None
+
+    def follow(self, agent: "EffectInterpreter") -> None:
+        """Take the agent that starts them."""
+        self._agent = agent
+
+    async def run(self, request: ChildRequest, on_report: Callable[[ChildReport], None]) -> ChildReport:
+        """Start an agent, have it do its task, and end it; see the port.
+
+        Raises:
+            ChildRefused: It was not started, or has other rights than it was to get.
+        """
+        agent = self._agent
+        assert agent is not None
+        if self._depth >= self._max_depth:
+            raise ChildRefused(
+                f"tools.maxSubagentDepth is {self._max_depth}: this agent is a sub-agent that may start none"
+            )
+        if len(self._running) >= self._most:
+            raise ChildRefused(f"tools.maxSubagents is {self._most}, and so many sub-agents work: wait until one ends")
+        session = agent.session
+        start = self._start(agent, request)
+        agent_id = new_session_id()
+        begun: ChildBegun = {
+            "agentId": agent_id,
+            "parentId": session.id,
+            "toolCallId": request.call_id,
+            "task": request.task[:_KEPT_TASK_CHARS],
+            "provider": start.provider,
+            "model": start.model,
+        }
+        running = self._running[agent_id] = _Running(start.approval, trio.Event())
+        agent.approval.on_mode = self._change_modes
+        try:
+            file = await _begin(session, begun, start)
+            progress = _Progress(agent_id, file, on_report)
+            outcome: ChildEnd = "cancelled"
+            try:
+                outcome = await self._work(request, start, progress, running)
+            finally:
+                progress.show(self._ended(session, begun, progress, outcome))
+            return progress.state
+        finally:
+            del self._running[agent_id]
+
+    async def _work(self, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running) -> ChildEnd:
+        """Run the process from its start to its end, and return how it went."""
+        env = {**environment(), **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
+        file = progress.state.session_file
+        words = (*start.words, *(("--no-session",) if file is None else ("--session", file)))
+        beside = (partial(self._answer, progress, request.call_id), partial(self._follow_mode, running))
+        outcome: ChildEnd = "failed"
+        try:
+            async with child_process(words, start.process_folder, env, start.api_key, progress.take, beside) as process:
+                try:
+                    check_state(await process.ask("get_state"), start)
+                    progress.show(progress.state)
+                    # With words before it, it is no command of an extension, which only a user may give.
+                    await process.ask("prompt", message=f"Task: {request.task}")
+                    await process.until(lambda: progress.is_settled)
+                    is_done = not (progress.error or progress.is_aborted)
+                    outcome = "completed" if is_done else "failed"
+                    if progress.is_aborted and not progress.error:
+                        progress.error = "it was aborted"
+                except (ChildGone, ChildRefused) as error:
+                    progress.error = str(error)
+        except ChildRefused as error:
+            progress.error = str(error)
+        return outcome
+
+    def _ended(self, session: Session, begun: ChildBegun, progress: _Progress, outcome: ChildEnd) -> ChildReport:
+        """Keep the end in the session, which counts the usage there, and return the last report."""
+        assert self._agent is not None
+        file = progress.state.session_file
+        usage = progress.usage if file is None else usage_in_file(file)
+        session.keep_usage(child_ended(begun, usage, outcome))
+        self._agent.spend(usage)
+        error = "" if outcome == "completed" else progress.error
+        return progress.state._replace(activity="", usage=usage, outcome=outcome, error=error)
+
+    def _start(self, agent: "EffectInterpreter", request: ChildRequest) -> ChildStart:
+        profile, session = agent.profile, agent.session
+        parent = ParentState(
+            self._options,
+            self._start_folder,
+            session.cwd,
+            session.model,
+            session.thinking_level,
+            tuple(agent.toolbox),
+            agent.approval_mode,
+            self._is_project_trusted,
+            None if profile.sandbox is None else profile.sandbox.record(),
+            agent.extensions is not None,
+            self._key_provider(),
+            self._depth,
+            profile.limits.max_turns,
+            agent.cost_left,
+        )
+        return child_start(request, parent, self._model(agent, request.model), self._max_depth)
+
+    def _model(self, agent: "EffectInterpreter", wanted: str | None) -> Model:
+        """Return the model of a request, one that this agent may use.
+
+        Raises:
+            ChildRefused: There is none.
+        """
+        if wanted is None:
+            if agent.session.model is None:
+                raise ChildRefused("model: this agent has none, and the call names none")
+            return agent.session.model
+        provider, _, model_id = wanted.partition("/")
+        model = agent.profile.registry.find(provider, model_id)
+        if model is None or not agent.profile.registry.is_usable(model):
+            raise ChildRefused(f'model: "{wanted}" is no provider/id of a model that this agent has a key for')
+        scope = [each.model for each in agent.profile.scope]
+        if scope and not any(each["provider"] == provider and each["id"] == model_id for each in scope):
+            raise ChildRefused(f'model: "{wanted}" is none of the models that this agent may use (--models)')
+        if (refusal := agent.profile.registry.price_refusal(model)) is not None:
+            raise ChildRefused(f"model: {refusal.text}")
+        return model
+
+    async def _answer(self, progress: _Progress, call_id: str, process: ChildProcess) -> None:
+        """Let the user of this agent approve the calls of one that it has started; refuse every other question."""
+        assert self._agent is not None
+        async for asked in progress.dialogs:
+            answer: str | None = None
+            kinds = as_array(asked.get("optionKinds"))
+            if asked.get("method") == "select" and kinds and self._agent.approval.mode != "read-only":
+                title = f"{asked.get('title')}\n\nAsked by the sub-agent {progress.state.agent_id}"
+                options = [str(each) for each in as_array(asked.get("options"))]
+                answer = await self._agent.approval.ask_for(
+                    title, options, {"toolCallId": call_id, "optionKinds": kinds}
+                )
+            reply = {"cancelled": True} if answer is None else {"value": answer}
+            try:
+                await process.send({"type": "extension_ui_response", "id": asked.get("id"), **reply})
+            except ChildGone:
+                return
+
+    def _change_modes(self) -> None:
+        for running in self._running.values():
+            running.changed.set()
+
+    async def _follow_mode(self, running: _Running, process: ChildProcess) -> None:
+        """Have an agent follow a mode of approval that allows less than its own; one that allows more is not for it."""
+        assert self._agent is not None
+        while True:
+            await running.changed.wait()
+            running.changed = trio.Event()
+            mode = self._agent.approval_mode
+            if _STRICTNESS[mode] > _STRICTNESS[running.approval]:
+                running.approval = mode
+                try:
+                    await process.ask("set_tool_approval", mode=mode)
+                except ChildGone:
+                    return
+
+
+def children_of(options: Options, configuration: Configuration, cwd: Path) -> Children:
+    """Return the sub-agents of an agent that is started in a folder.
+
+    Raises:
+        StartupError: It shares its process with others.
+    """
+    if is_embedded():
+        raise StartupError("sub-agents need an agent with a process of its own: start it with Client")
+    settings = configuration.settings
+    return Children(
+        options,
+        str(cwd),
+        is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, environment())),
+        key_provider=lambda: configuration.registry.given_key_provider,
+        most=settings.max_subagents,
+        depth=settings.max_subagent_depth,
+    )
+
+
+async def _begin(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:
+    """Make the file of a sub-agent and its entry in the session, both on the disk; return the path of the file.
+
+    Raises:
+        ChildRefused: That can't be saved.
+    """
+    file: str | None = None
+    try:
+        if session.path is not None:
+            path = child_file(session.path, begun["agentId"])
+            make = partial(create_session_file, path, begun["agentId"], start.session_folder, session.path)
+            await trio.to_thread.run_sync(make)
+            file = str(path)
+        if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
+            raise failure
+        await session.sync()
+    except (SaveError, OSError) as error:
+        raise ChildRefused(f"the sub-agent was not started, since its session can't be saved: {error}") from error
+    return file
+
+
+def _depth() -> int:
+    """Return how many agents are above this one; what is no number is deeper than any limit."""
+    text = environment().get(DEPTH_VARIABLE, "0")
+    return int(text) if text.isascii() and text.isdecimal() else _TOO_DEEP

@@ -1,0 +1,231 @@
+"""One sub-agent: a process of this program in mode rpc, and the conversation with it.
+
+It is a child process like a command: in a session of its own, ended by the watchdog if this process is killed, and with
+all its descendants if it does not end by itself. The end of its stdin ends it in an orderly way.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, TypeAlias
+
+import trio
+
+from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.nursery import open_flat_nursery
+from pinnace_agent.core.ports.children import ChildRefused
+from pinnace_agent.shell.child_processes import Child, children
+from pinnace_spec.wire.framing import LineDecoder, TooLong
+from pinnace_spec.wire.json_text import WireError, decode_line, encode_record
+
+Record: TypeAlias = Mapping[str, object]
+
+COMMAND: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
+# The longest that an end may take: an abort waits three seconds for its run.
+ORDERLY_END_S: Final = 1.5
+_KILLED_END_S: Final = 0.5
+_STDERR_TAIL_BYTES: Final = 4096
+_READ_BYTES: Final = 64 * 1024
+_NOT_ANSWERED: Final = "it has ended without an answer"
+
+
+class ChildGone(Exception):
+    """The process has ended, or has refused a command; the text says why."""
+
+
+class ChildProcess:
+    """A process that was started. One task reads it; any task may send."""
+
+    def __init__(self, child: Child, on_record: Callable[[Record], None]) -> None:
+        """Take over a process with three pipes; `on_record` takes every record that is no answer."""
+        process = child.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._child = child
+        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
+        self._on_record = on_record
+        self._answers: dict[str, Record | None] = {}
+        self._news = trio.Event()
+        self._sending = trio.Lock()
+        self._count = 0
+        self._tail = b""
+        self.is_gone = False
+        """Whether its stdout has ended."""
+
+    async def ask(self, command: str, **fields: object) -> Mapping[str, object]:
+        """Send a command and return the data of its answer.
+
+        Raises:
+            ChildGone: The process has ended, or has refused it.
+        """
+        self._count += 1
+        identity = f"parent-{self._count}"
+        self._answers[identity] = None
+        try:
+            await self.send({"id": identity, "type": command, **fields})
+            while (answer := self._answers[identity]) is None:
+                if self.is_gone:
+                    raise ChildGone(self.why_gone())
+                await self._news.wait()
+        finally:
+            del self._answers[identity]
+        if answer.get("success") is not True:
+            raise ChildGone(str(answer.get("error") or _NOT_ANSWERED))
+        return as_object(answer.get("data")) or {}
+
+    async def send(self, record: Record) -> None:
+        """Write a record, whole.
+
+        Raises:
+            ChildGone: Nothing reads it any more.
+        """
+        try:
+            async with self._sending:
+                with trio.CancelScope(shield=True):  # half a line would spoil the next one
+                    with trio.move_on_after(ORDERLY_END_S):
+                        await self._stdin.send_all(encode_record(record))
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ChildGone(self.why_gone()) from error
+
+    async def until(self, is_true: Callable[[], bool]) -> None:
+        """Wait until something holds, which only a record can change.
+
+        Raises:
+            ChildGone: The process has ended before.
+        """
+        while not is_true():
+            if self.is_gone:
+                raise ChildGone(self.why_gone())
+            await self._news.wait()
+
+    def why_gone(self) -> str:
+        """Return the last line that it wrote to stderr."""
+        lines = self._tail.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1].removeprefix("pinnace: ") if lines else _NOT_ANSWERED
+
+    async def read(self) -> None:
+        """Read records until stdout ends."""
+        decoder = LineDecoder()
+        try:
+            while data := await self._stdout.receive_some(_READ_BYTES):
+                decoder.receive_data(bytes(data))
+                for line in decoder.lines():
+                    self._take(line)
+                self._ring()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            self.is_gone = True
+            self._ring()
+
+    async def read_stderr(self) -> None:
+        """Read stderr, so that an agent that logs much is never held up, and keep its end."""
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await self._stderr.receive_some(_READ_BYTES):
+                self._tail = (self._tail + data)[-_STDERR_TAIL_BYTES:]
+
+    def _take(self, line: bytes | TooLong) -> None:
+        if isinstance(line, TooLong):
+            return
+        try:
+            record = as_object(decode_line(line))
+        except WireError:
+            return
+        if record is None:
+            return
+        identity = record.get("id")
+        if record.get("type") != "response":
+            self._on_record(record)
+        elif isinstance(identity, str) and identity in self._answers:
+            self._answers[identity] = record
+
+    def _ring(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+    async def end(self) -> None:
+        """End the process: by the end of its stdin, which saves its session, else with all its descendants at once.
+
+        Takes two seconds at most, and is not cancelled from outside. The tasks that read it must run meanwhile.
+        """
+        with trio.CancelScope(shield=True):
+            await self._stdin.aclose()
+            with trio.move_on_after(ORDERLY_END_S), suppress(OSError):
+                await self._child.exited()
+            self._child.kill()
+            await self._child.reap(_KILLED_END_S)
+
+
+@asynccontextmanager
+async def child_process(
+    words: Sequence[str],
+    folder: str,
+    env: Mapping[str, str],
+    api_key: str | None,
+    on_record: Callable[[Record], None],
+    beside: Sequence[Callable[["ChildProcess"], Awaitable[None]]] = (),
+) -> AsyncGenerator[ChildProcess]:
+    """Start a sub-agent's process, and end it with the body.
+
+    Args:
+        words: Of its command line.
+        folder: The folder to start it in.
+        env: Its environment.
+        api_key: The key that it is given by a pipe; None: it finds one as this process has.
+        on_record: Takes its records.
+        beside: Work for as long as it lives.
+
+    Raises:
+        ChildRefused: It can't be started.
+    """
+    descriptors: tuple[int, ...] = ()
+    try:
+        if api_key is not None:
+            reading, writing = os.pipe()
+            descriptors = (reading,)
+            try:
+                os.write(writing, api_key.encode())  # a pipe takes as much without a reader
+            finally:
+                os.close(writing)
+            words = (*words, "--api-key-fd", str(reading))
+        pipe = subprocess.PIPE
+        command = (*COMMAND, *words)
+        # Outside the sandbox, as this process is: its commands are confined.
+        child = await children().start(
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=folder,
+            env=env,
+            is_outside=True,
+            pass_fds=descriptors,
+            is_ended_by_owner=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ChildRefused(f"the sub-agent can't be started: {error}") from error
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    process = ChildProcess(child, on_record)
+    watching = trio.CancelScope(shield=True)  # also while it ends: it could not, if nothing read it
+
+    async def read() -> None:
+        with watching:
+            async with trio.open_nursery() as readers:
+                readers.start_soon(process.read)
+                readers.start_soon(process.read_stderr)
+
+    async with open_flat_nursery() as nursery:
+        nursery.start_soon(read)
+        for work in beside:
+            nursery.start_soon(work, process)
+        try:
+            yield process
+        finally:
+            await process.end()
+            watching.cancel()
+            nursery.cancel_scope.cancel()

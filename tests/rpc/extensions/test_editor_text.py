@@ -1,0 +1,108 @@
+"""The text of the client's editor, as extensions read and set it. Rule R-UI-21.
+
+One agent has extensions in both languages.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.rpc.extensions.conftest import Extended
+
+from pinnace_fuzz.trials.workbench import AgentStarter
+
+PYTHON: Final = """
+def extension(pi):
+    @pi.command("pyvain")
+    def vain(ctx, args):
+        ctx.ui.set_editor_component(None)
+        ctx.ui.set_editor_component(lambda *_: None)
+        ctx.ui.add_autocomplete_provider(print)
+        ctx.ui.on_terminal_input(print)()
+
+    @pi.shortcut("f7")
+    def read(ctx):
+        ctx.ui.notify(ctx.ui.get_editor_text())
+
+    @pi.shortcut("f8")
+    def change(ctx):
+        ctx.ui.set_editor_text("by Python")
+        ctx.ui.paste_to_editor("!")
+        ctx.ui.notify(ctx.ui.get_editor_text())
+"""
+NODE: Final = """
+export default function (pi) {
+  pi.registerCommand("nodevain", {
+    handler: async (_, ctx) => {
+      ctx.ui.setEditorComponent(undefined);
+      ctx.ui.setEditorComponent(() => ({}));
+      ctx.ui.addAutocompleteProvider((each) => each);
+      ctx.ui.onTerminalInput(() => undefined)();
+    },
+  });
+  pi.registerShortcut("f9", { handler: (ctx) => ctx.ui.notify(ctx.ui.getEditorText()) });
+  pi.registerShortcut("f10", {
+    handler: (ctx) => {
+      ctx.ui.setEditorText("by Node");
+      ctx.ui.pasteToEditor("?");
+      ctx.ui.notify(ctx.ui.getEditorText());
+    },
+  });
+}
+"""
+
+
+@pytest.fixture
+def one(agent: AgentStarter, tmp_path: Path, node_program: str) -> Extended:
+    """An agent with both extensions."""
+    python, node = tmp_path / "text.py", tmp_path / "text.mjs"
+    python.write_text(PYTHON)
+    node.write_text(NODE)
+    return Extended(agent((), "-e", str(python), "-e", str(node), env={"PINNACE_NODE": node_program}))
+
+
+def test_both_languages_read_what_the_client_has_reported(one: Extended) -> None:
+    """R-UI-21: or what either has set since; the next session has the same; a client that draws no more has none."""
+
+    def report(text: str) -> None:
+        one.pi.ask("ui_surface_input", surface="editor", text=text)
+
+    def pressed(key: str) -> str:
+        one.pi.ask("get_shortcuts")  # which waits until the extensions are loaded
+        assert one.pi.ask("run_shortcut", key=key)["started"]
+        return one.notice()
+
+    one.pi.ask("hello", surfaces=True)
+    report("written\nhere 👩‍👧")
+    assert pressed("f7") == pressed("f9") == "written\nhere 👩‍👧"
+    assert pressed("f8") == pressed("f9") == "by Python"
+    assert pressed("f10") == pressed("f7") == "by Node"
+    texts = [(each["text"], each.get("paste")) for each in one.frames("set_editor_text")]
+    assert texts == [("by Python", None), ("!", True), ("by Node", None), ("?", True)]
+    report("kept")
+    one.pi.ask("new_session")
+    assert pressed("f7") == pressed("f9") == "kept"
+    one.pi.ask("hello", surfaces=False)
+    report("unheard")
+    assert "" == pressed("f7") == pressed("f9")
+    assert not one.errors
+
+
+def test_what_has_no_effect_in_a_client_that_draws_is_warned_of(one: Extended) -> None:
+    """Once for each member and extension; without such a client no user could expect an effect."""
+
+    def vain() -> list[str]:
+        for command in ("/pyvain", "/nodevain"):
+            one.command(command)
+        found = one.pi.ask("get_state").get("warnings", ())
+        return [each["text"].rpartition("/")[2] for each in found if each["kind"] == "extension"]
+
+    assert [] == vain()
+    one.pi.ask("hello", surfaces=True)
+    names = ("set_editor_component", "add_autocomplete_provider", "on_terminal_input")
+    python = [f"command:pyvain: {each} has no effect" for each in names]
+    names = ("setEditorComponent", "addAutocompleteProvider", "onTerminalInput")
+    node = [f"text.mjs: {each} has no effect" for each in names]
+    for _ in range(2):
+        assert vain() == [*python, *node]
+    assert not one.errors

@@ -1,0 +1,294 @@
+"""The tool `subagent`: agents that a run starts, as a client of the agent that starts them sees them."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace_campaigns.trials.one_shot import OneShotStarter
+from pinnace_fuzz.records import Record
+from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+
+WAIT_S = 60.0
+TOOLS = ("--tools", "+subagent")
+DELEGATE = "delegate"
+
+
+def call(*tasks: str, **arguments: object) -> dict[str, Any]:
+    """The answer to the user's prompt: a call for each task."""
+    calls = [{"name": "subagent", "args": {"task": task, **arguments}} for task in tasks]
+    return {"tool_calls": calls, "match": DELEGATE}
+
+
+def text_of(end: Record) -> str:
+    return "".join(block["text"] for block in end["result"]["content"])
+
+
+def ends(pi: HomedAgent) -> list[tuple[str, bool]]:
+    return [(text_of(each), each["isError"]) for each in pi.found({"type": "tool_execution_end"})]
+
+
+def entries_of(path: str | Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def counted(path: str | Path) -> list[dict[str, Any]]:
+    """The usage entries of sub-agents in a session's file."""
+    return [entry for entry in entries_of(path) if entry.get("type") == "usage"]
+
+
+def stopped_child(pi: HomedAgent, gate: str) -> list[int]:
+    """Begin, wait until a sub-agent waits for its model, and return the processes below the agent."""
+    pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
+    pi.llm.wait_reached(gate)
+    return pi.descendants()
+
+
+def await_gone(pids: list[int]) -> list[int]:
+    deadline_s = time.monotonic() + WAIT_S
+    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    return left
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+WAITING = {"chunks": [{"text": "half"}, {"gate": "g"}, {"text": " done"}], "match": "Task: count"}
+
+
+def test_its_answer_is_the_result_and_its_usage_counts_once(agent: AgentStarter) -> None:
+    """R-SUB-01, R-SUB-02, R-SUB-06: the session of the child names that of its parent, which counts its usage."""
+    pi = agent(
+        [call("count the sails"), {"text": "two sails", "match": "Task: count"}, {"text": "thanks"}],
+        *TOOLS,
+        has_session=True,
+    )
+    pi.say(DELEGATE)
+    [end] = pi.found({"type": "tool_execution_end"})
+    details = end["result"]["details"]["agent"]
+    parent, child = pi.ask("get_state")["sessionFile"], details["sessionFile"]
+    header, *inside = entries_of(child)
+    begun = [each["data"] for each in entries_of(parent) if each.get("customType") == "pinnace.child"]
+    stats = pi.ask("get_session_stats")
+    own = [each["message"]["usage"]["totalTokens"] for each in entries_of(parent) if _is_answer(each)]
+
+    assert [("two sails", False)] == ends(pi)
+    assert (parent, details["agentId"]) == (header["parentSession"], header["id"])
+    assert [(details["agentId"], "count the sails")] == [(each["agentId"], each["task"]) for each in begun]
+    assert ["completed"] == [each["outcome"] for each in counted(parent)]
+    assert details["usage"]["totalTokens"] == sum(
+        each["message"]["usage"]["totalTokens"] for each in inside if _is_answer(each)
+    )
+    assert sum(own) + details["usage"]["totalTokens"] == stats["session"]["tokens"]["total"]
+    assert 3 == len(pi.llm.requests)
+    assert [parent] == [each["path"] for each in pi.ask("list_sessions")["sessions"]]
+
+
+def _is_answer(entry: dict[str, Any]) -> bool:
+    return entry.get("type") == "message" and entry["message"]["role"] == "assistant"
+
+
+def test_without_being_named_the_tool_does_not_exist(agent: AgentStarter) -> None:
+    """R-SUB-01."""
+    assert "subagent" not in [each["name"] for each in agent([]).ask("get_tools")["tools"]]
+
+
+def test_an_abort_ends_it_before_the_agent_has_settled(agent: AgentStarter) -> None:
+    """R-SUB-05: what it has said so far is the result, and its usage counts."""
+    pi = agent([call("count"), WAITING], *TOOLS, has_session=True)
+    below = stopped_child(pi, "g")
+    pi.ask("abort")
+    parent = pi.ask("get_state")["sessionFile"]
+
+    assert below
+    assert [] == await_gone(below)
+    assert ["cancelled"] == [each["outcome"] for each in counted(parent)]
+    assert [True] == [is_error for _, is_error in ends(pi)]
+    assert "did not complete its task" in ends(pi)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "expected"),
+    [
+        ({"tools": ["ls"]}, {}, 'tools: this agent has no active tool "ls"'),
+        ({"cwd": ".."}, {}, "cwd: .. is no folder within"),
+        ({"model": "nowhere/none"}, {}, 'model: "nowhere/none" is no provider/id'),
+        ({"maxTurns": 0}, {}, "maxTurns: expected a whole number above 0"),
+        ({"timeout": -1}, {}, "timeout: expected"),
+        ({}, {"tools": {"maxSubagents": 0}}, "tools.maxSubagents is 0"),
+        ({}, {"tools": {"maxSubagentDepth": 0}}, "tools.maxSubagentDepth is 0"),
+    ],
+)
+def test_more_than_the_agent_has_is_refused_by_name(
+    agent: AgentStarter, arguments: dict[str, object], settings: dict[str, Any], expected: str
+) -> None:
+    """R-SUB-03, R-SUB-04: nothing is started, and nothing is kept."""
+    pi = agent([call("count", **arguments), {"text": "done"}], *TOOLS, settings=settings, has_session=True)
+    pi.say(DELEGATE)
+    [(text, is_error)] = ends(pi)
+
+    assert text.startswith(expected)
+    assert is_error
+    assert 2 == len(pi.llm.requests)
+    assert [] == counted(pi.ask("get_state")["sessionFile"])
+
+
+def test_it_has_the_tools_and_the_approval_of_its_parent_and_no_sub_agents(agent: AgentStarter) -> None:
+    """R-SUB-03, R-SUB-04: its own call needs the same approval, which the same user gives."""
+    write = {"tool_calls": [{"name": "write", "args": {"path": "a.txt", "content": "x"}}], "match": "Task: count"}
+    script = [call("count"), write, {"text": "refused", "match": "Task: count"}, {"text": "done"}]
+    pi = agent(script, *TOOLS, "--tool-approval", "ask")
+    pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
+    first = pi.wait({"type": "extension_ui_request", "method": "select"})
+    pi.send({"type": "extension_ui_response", "id": first["id"], "value": "Allow once"})
+    second = pi.wait({"type": "extension_ui_request", "method": "select"}, since=pi.mark())
+    pi.send({"type": "extension_ui_response", "id": second["id"], "value": "Deny"})
+    pi.wait({"type": "agent_settled"})
+    tools = [each["function"]["name"] for each in pi.llm.requests[1].body["tools"]]
+
+    assert first["title"].startswith("Allow tool: subagent")
+    assert second["title"].startswith("Allow tool: write")
+    assert "Asked by the sub-agent " in second["title"]
+    assert first["toolCallId"] == second["toolCallId"]
+    assert ["read", "bash", "edit", "write"] == tools
+    assert not (pi.home.work / "a.txt").exists()
+    assert "did not approve" in str(pi.llm.requests[2].body)
+    assert [("refused", False)] == ends(pi)
+
+
+def test_a_mode_that_allows_less_applies_to_it_at_once(agent: AgentStarter) -> None:
+    """R-SUB-03."""
+    write = {"tool_calls": [{"name": "write", "args": {"path": "a", "content": "x"}}], "match": "Task: count"}
+    begun = {"tool": {"id": "w", "name": "write"}}, {"args": '{"path": "a", "content": "x"}'}, {"finish": "tool_calls"}
+    gated = {"chunks": [{"gate": "g"}, *begun], "match": "Task: count"}
+    refused = {"text": "refused", "match": "this session is read-only"}
+    # It may begin with some more calls before it learns of the change, but never with as many as these.
+    pi = agent([call("count"), gated, refused, *[write] * 40, {"text": "done"}], *TOOLS)
+    pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
+    pi.llm.wait_reached("g")
+    pi.ask("set_tool_approval", mode="read-only")
+    pi.llm.release("g")
+    pi.wait({"type": "agent_settled"})
+
+    assert [("refused", False)] == ends(pi)
+
+
+def test_kill_9_of_it_is_an_error_of_the_call_with_its_usage(agent: AgentStarter) -> None:
+    """R-SUB-06."""
+    pi = agent([call("count"), WAITING, {"text": "done"}], *TOOLS, has_session=True)
+    for pid in stopped_child(pi, "g"):
+        if b"--tools" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    pi.wait({"type": "agent_settled"})
+
+    assert ["failed"] == [each["outcome"] for each in counted(pi.ask("get_state")["sessionFile"])]
+    assert "did not complete its task" in ends(pi)[0][0]
+
+
+def test_kill_9_of_the_parent_ends_it_and_counts_it_at_the_next_start_once(agent: AgentStarter) -> None:
+    """R-SUB-02, R-SUB-06: whether or not the next agent has the tool."""
+    tooled = {"tool_calls": [{"name": "bash", "args": {"command": "true"}}], "match": "Task: count"}
+    pi = agent([call("count"), tooled, WAITING], *TOOLS, is_checked=False, has_session=True)
+    below = stopped_child(pi, "g")
+    file = pi.ask("get_state")["sessionFile"]
+    os.kill(pi.process.pid, signal.SIGKILL)
+
+    assert below
+    assert [] == await_gone(below)
+    assert [] == counted(file)
+    for _ in range(2):
+        again = agent((), "--session", file, again=pi)
+        total = again.ask("get_session_stats")["session"]["tokens"]["total"]
+        [ended] = counted(file)
+        assert "interrupted" == ended["outcome"]
+        assert 0 < ended["usage"]["totalTokens"]
+        own = [each["message"]["usage"]["totalTokens"] for each in entries_of(file) if _is_answer(each)]
+        assert sum(own) + ended["usage"]["totalTokens"] == total
+        again.close_stdin()
+
+
+def test_in_memory_it_has_no_file(agent: AgentStarter) -> None:
+    """R-SUB-02."""
+    pi = agent([call("count"), {"text": "two", "match": "Task: count"}, {"text": "done"}], *TOOLS)
+    pi.say(DELEGATE)
+    [end] = pi.found({"type": "tool_execution_end"})
+    details = end["result"]["details"]["agent"]
+
+    assert [("two", False)] == ends(pi)
+    assert "sessionFile" not in details
+    assert 0 < details["usage"]["totalTokens"]
+
+
+def test_several_work_side_by_side_and_each_shows_its_progress(agent: AgentStarter) -> None:
+    """R-SUB-01, R-SUB-04: beyond the limit one is refused by name."""
+    gated = [{"chunks": [{"text": gate}, {"gate": gate}], "match": "Task: "} for gate in ("g0", "g1")]
+    script = [call("a", "b", "c"), *gated, {"text": "done"}]
+    pi = agent(script, *TOOLS, settings={"tools": {"maxSubagents": 2}})
+    pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
+    pi.llm.wait_reached("g0")
+    pi.llm.wait_reached("g1")
+    pi.llm.release("g0", "g1")
+    pi.wait({"type": "agent_settled"})
+    updates = [each["partialResult"]["details"]["agent"] for each in pi.found({"type": "tool_execution_update"})]
+
+    assert {("g0", False), ("g1", False)} < set(ends(pi))
+    assert any("tools.maxSubagents is 2" in text for text, _ in ends(pi))
+    assert 2 == len({each["agentId"] for each in updates if each["state"] == "running"})
+
+
+needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (bwrap)")
+DENY = """
+def extension(pi):
+    @pi.on("tool_call")
+    def guard(ctx, event):
+        if event.tool_name == "bash":
+            return {"block": True, "reason": "no shell here"}
+"""
+
+
+@needs_bubblewrap
+def test_its_commands_are_in_the_sandbox_of_its_parent(agent: AgentStarter, tmp_path: Path) -> None:
+    """R-SUB-03: what the parent's commands can't write, its own can't either."""
+    outside = tmp_path / "outside"
+    command = f"echo x > inside; echo x > {outside}"
+    bash = {"tool_calls": [{"name": "bash", "args": {"command": command}}], "match": "Task: count"}
+    script = [call("count"), bash, {"text": "tried", "match": "Task: count"}, {"text": "done"}]
+    pi = agent(script, *TOOLS, "--sandbox", "workspace-write", has_session=True)
+    pi.say(DELEGATE)
+
+    assert [("tried", False)] == ends(pi)
+    assert (pi.home.work / "inside").exists()
+    assert not outside.exists()
+
+
+def test_extensions_guard_its_calls_as_those_of_its_parent(agent: AgentStarter, tmp_path: Path) -> None:
+    """R-SUB-03: a guard of the command line is loaded by the sub-agent, too."""
+    guard = tmp_path / "guard.py"
+    guard.write_text(DENY)
+    bash = {"tool_calls": [{"name": "bash", "args": {"command": "touch made"}}], "match": "Task: count"}
+    script = [call("count"), bash, {"text": "tried", "match": "Task: count"}, {"text": "done"}]
+    pi = agent(script, *TOOLS, "-e", str(guard))
+    pi.say(DELEGATE)
+
+    assert ("tried", False) in ends(pi)
+    assert "no shell here" in str(pi.llm.requests[2].body)
+    assert not (pi.home.work / "made").exists()
+
+
+def test_it_works_without_a_client(print_agent: OneShotStarter) -> None:
+    """R-SUB-01: the agent that starts it may be in any mode."""
+    script: list[Scripted] = [call("count"), {"text": "two", "match": "Task: count"}, {"text": "done"}]
+    one_shot = print_agent(["-p", DELEGATE, *TOOLS], script)
+
+    assert (0, "done\n", "") == one_shot.end()

@@ -1,0 +1,1 @@
+"""Runs packages of npm for pi in both programs, and compares what a client sees."""
