@@ -212,7 +212,14 @@ class Bridge:
             raise base.ToolError(str(error)) from error
         finally:
             self._contexts.pop(number, None)
-        return _result(value)
+        kept = _result(value)
+        if (as_object(value) or {}).get("isError") is not True:
+            return kept
+        from pinnace_agent.extensions.runtime.tool_results import tool_result  # with the first failure of this kind
+
+        failed = tool_result(kept)
+        failed.is_error = True
+        return failed
 
     # Items of the conversation.
 
