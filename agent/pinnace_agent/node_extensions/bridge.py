@@ -35,6 +35,9 @@ _RESULT_FIELDS: Final = ("content", "details", "structuredContent", "usage", "te
 class Calls(Protocol):
     """The process, as one extension calls it; it may have been started again meanwhile."""
 
+    emitted: tuple[str, object] | None
+    """The channel and the data that one of its extensions is emitting, which it has passed to all of its own."""
+
     async def call(self, message: Mapping[str, object], on_update: Callable[[object], None] | None = None) -> object:
         """Call, and return the value."""
         ...
@@ -67,7 +70,6 @@ class Bridge:
         self._numbers = count(OWN_CONTEXT + 1)
         self._handlers: dict[int, tuple[str, Callable[[], None]]] = {}
         self._channels: set[str] = set()
-        self._emitted: tuple[str, object] | None = None
         self._drawn: dict[tuple[str, str], Callable[[], None]] = {}
         """By which the items that were drawn last are drawn again."""
         self._logins: dict[int, LoginCallbacks] = {}
@@ -287,18 +289,19 @@ class Bridge:
         self._channels.add(channel)
 
         def forward(data: object) -> None:
-            if self._emitted is None or self._emitted[0] != channel or self._emitted[1] is not data:
+            emitted = self._calls.emitted
+            if emitted is None or emitted[0] != channel or emitted[1] is not data:
                 post({"type": "emit", "channel": channel, "data": data})
 
         self.api.events.on(channel, forward)
 
     def emit(self, channel: str, data: object) -> None:
         """Pass what the extension emits to those in Python; the process has passed it to its own."""
-        former, self._emitted = self._emitted, (channel, data)
+        former, self._calls.emitted = self._calls.emitted, (channel, data)
         try:
             self.api.events.emit(channel, data)
         finally:
-            self._emitted = former
+            self._calls.emitted = former
 
     # Providers.
 

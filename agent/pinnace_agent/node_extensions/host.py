@@ -48,6 +48,8 @@ class NodeHost:
         self._start_job = start_job
         self._report = report
         self._bridges: dict[int, Bridge] = {}
+        self.emitted: tuple[str, object] | None = None
+        """See `Calls`."""
         self._process: NodeProcess | None = None
         self._lock = trio.Lock()
         self._restarts = 0

@@ -50,7 +50,9 @@ function resolve(specifier, context, next) {
     return next(specifier, context);
   } catch (error) {
     if (!NOT_FOUND.has(error.code) || !context.parentURL?.startsWith("file:")) throw error;
-    const file = fileOf(specifier, context.parentURL) ?? required(specifier, context.parentURL);
+    // Of a name that a package.json maps to files (`#name`), node says where it has looked.
+    const place = specifier.startsWith("#") ? (error.url ?? specifier) : specifier;
+    const file = fileOf(place, context.parentURL) ?? required(specifier, context.parentURL);
     if (file === undefined) throw error;
     return next(context.conditions?.includes("require") ? file : pathToFileURL(file).href, context);
   }
