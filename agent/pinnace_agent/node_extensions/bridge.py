@@ -37,6 +37,8 @@ class Calls(Protocol):
 
     emitted: tuple[str, object] | None
     """The channel and the data that one of its extensions is emitting, which it has passed to all of its own."""
+    settings: Callable[[], Mapping[str, object]]
+    """Reads the merged settings, also while extensions load."""
 
     async def call(self, message: Mapping[str, object], on_update: Callable[[object], None] | None = None) -> object:
         """Call, and return the value."""
@@ -294,6 +296,10 @@ class Bridge:
                 post({"type": "emit", "channel": channel, "data": data})
 
         self.api.events.on(channel, forward)
+
+    def settings(self) -> Mapping[str, object]:
+        """Return the merged settings."""
+        return self._calls.settings()
 
     def emit(self, channel: str, data: object) -> None:
         """Pass what the extension emits to those in Python; the process has passed it to its own."""
