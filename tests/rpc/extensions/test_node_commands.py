@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, call
+from tests.source_tree import REPOSITORY
 
 
 def command(body: str, before: str = "") -> str:
@@ -383,6 +384,28 @@ def test_settings_are_read_while_an_extension_loads(scripted: Start) -> None:
     one.command("/do")
     reason = "getPackages of SettingsManager is not available in pinnace; see docs/typescript-extensions.md"
     assert [f"/bin/bash,dark,,{reason}"] == shown(one)
+
+
+@pytest.mark.peer
+def test_a_name_that_we_lack_is_that_of_an_installation_of_pi(scripted: Start) -> None:
+    """Of release 0.87.1, the latest that `scripts/peers` has whole. Its modules get one another, and not ours."""
+    links = REPOSITORY / ".tools" / "pi-0.87.1" / "node_modules" / ".bin"
+    if not (links / "pi").exists():
+        pytest.skip("no pi 0.87.1: scripts/peers installs it")
+    before = """
+        import { SessionManager } from "@earendil-works/pi-coding-agent";
+        import { StdinBuffer } from "@earendil-works/pi-tui";
+        class Mine extends StdinBuffer {}
+    """
+    body = """
+        const manager = SessionManager.inMemory(ctx.cwd);
+        manager.appendMessage({ role: "user", content: "x", timestamp: 1 });
+        const buffers = [new StdinBuffer(), new Mine()].map((each) => JSON.stringify(each.getBuffer()));
+        ctx.ui.notify([manager.getEntries().length, ...buffers].join());
+    """
+    one = scripted(command(body, before), path_first=links)
+    one.command("/do")
+    assert ['1,"",""'] == shown(one)
 
 
 def test_sets_of_built_in_tools_are_made_while_an_extension_loads(scripted: Start) -> None:

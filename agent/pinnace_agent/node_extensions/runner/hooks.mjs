@@ -14,6 +14,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 const cacheFolder = process.argv[5] || null;
 const piFolder = process.argv[6] || null;
+/** The folder of the packages of pi where pi is installed: their modules import one another, and not ours. */
+const piPackages = piFolder === null ? null : pathToFileURL(`${path.dirname(piFolder)}${path.sep}`).href;
 const OURS = new Map([
   ["pi-coding-agent", "coding-agent"], ["pi-ai", "ai"], ["pi-tui", "tui"], ["pi-agent-core", "agent-core"],
   ["typebox", "typebox"],
@@ -37,7 +39,7 @@ export function compileCache() {
 
 function resolve(specifier, context, next) {
   const ours = PACKAGE.exec(specifier);
-  if (ours) {
+  if (ours && !(piPackages !== null && context.parentURL?.startsWith(piPackages))) {
     if (ours[2] && ours[3]) {
       const validator = validatorOf(specifier, context, next);
       if (validator !== undefined) return validator;

@@ -4,32 +4,27 @@
  * replace pi's where the other names that it is used with come from pi.
  */
 
-import { createRequire } from "node:module";
-
-const root = process.argv[6] || null;
+import { installed } from "./installed.mjs";
 
 export function missing(specifier, name, ours) {
   let real;
   const found = () => {
-    if (real === undefined && root !== null) {
-      try {
-        real = createRequire(`${root}/package.json`)(specifier.replace("@mariozechner/", "@earendil-works/"))[name];
-      } catch {
-        // As without an installation.
-      }
-    }
-    real ??= ours;
+    real ??= installed(specifier)?.[name] ?? ours;
     if (real === undefined) throw new Error(`${name} of ${specifier} is not available in pinnace; see docs/typescript-extensions.md`);
+    // For classes that were made from it before: they extend what stands for it.
+    if (real.prototype && real !== linked) Object.setPrototypeOf(target.prototype, (linked = real).prototype);
     return real;
   };
+  let linked;
   const target = function () {};
-  return new Proxy(target, {
+  const stand = new Proxy(target, {
     get(_target, member) {
       // What `class … extends`, promises and printing read is no use of it.
       if (member === "prototype" || member === "then" || member === "name" || typeof member === "symbol") return target[member];
       return Reflect.get(found(), member);
     },
     apply: (_target, _self, values) => found()(...values),
-    construct: (_target, values, made) => Reflect.construct(found(), values, made === _target ? undefined : made),
+    construct: (_target, values, made) => Reflect.construct(found(), values, made === stand ? found() : made),
   });
+  return stand;
 }
