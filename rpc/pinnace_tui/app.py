@@ -99,6 +99,12 @@ class TakesTitle(Protocol):
         """Ask for the background."""
 
 
+def _is_listed(event: Record) -> bool:
+    """Return whether `warnings` of the state list the same: a handler may fail in the same way again."""
+    kind = text(event, "type")
+    return kind == "warning" or (kind == "extension_error" and text(event, "event") == "load")
+
+
 class TerminalClient(Guarded, App[str], inherit_bindings=False):
     """The client's screen; it returns the text of an error with which it has ended, or None."""
 
@@ -169,8 +175,6 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._notices = list(notices)
         self._warned: set[str] = set()
         """Warnings that were shown: the state lists what records have reported, and the reverse."""
-        self._shown_failures: set[str] = set()
-        """Those of the first state, whose records may still come."""
         self._client: AsyncioClient | None = None
         self._is_drawing = False
         """Whether the agent knows surfaces."""
@@ -426,11 +430,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def _take(self, event: Record) -> None:  # noqa: PLR0912 - one case a record
         kind = text(event, "type")
-        if kind in ("warning", "extension_error"):
-            line = warning_line(event)
-            # A handler of an extension may fail in the same way again.
-            if line in (self._warned if kind == "warning" else self._shown_failures):
-                self._shown_failures.discard(line)
+        if _is_listed(event):
+            if (line := warning_line(event)) in self._warned:
                 return
             self._warned.add(line)
         self.transcript.apply(event)
@@ -543,7 +544,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self.transcript.apply(event)
         if not self.transcript.items:
             self.transcript.notice(welcome(state, self.keys))
-        self._warned.clear()
+        # What has come meanwhile is shown.
+        self._warned = {warning_line(event) for event in overlapping if _is_listed(event)}
         self._show_warnings()
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
@@ -582,8 +584,6 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         for warning in objects(self._shown.state, "warnings"):
             if (line := warning_line(warning)) not in self._warned:
                 self._warned.add(line)
-                if not self._is_ready.is_set():
-                    self._shown_failures.add(line)
                 self.transcript.notice(line, "warning")
 
     def _take_state(self, state: Record, *, is_current: bool) -> None:

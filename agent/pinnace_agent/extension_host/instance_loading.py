@@ -158,6 +158,7 @@ class InstanceLoading:
             self._agent.session.cwd,
             start,
             self._report,
+            settings=self._plan.raw_settings,
             draws=self._agent.draws_surfaces,
         )
 

@@ -35,6 +35,11 @@ _RESULT_FIELDS: Final = ("content", "details", "structuredContent", "usage", "te
 class Calls(Protocol):
     """The process, as one extension calls it; it may have been started again meanwhile."""
 
+    emitted: tuple[str, object] | None
+    """The channel and the data that one of its extensions is emitting, which it has passed to all of its own."""
+    settings: Callable[[], Mapping[str, object]]
+    """Reads the merged settings, also while extensions load."""
+
     async def call(self, message: Mapping[str, object], on_update: Callable[[object], None] | None = None) -> object:
         """Call, and return the value."""
         ...
@@ -67,7 +72,6 @@ class Bridge:
         self._numbers = count(OWN_CONTEXT + 1)
         self._handlers: dict[int, tuple[str, Callable[[], None]]] = {}
         self._channels: set[str] = set()
-        self._emitted: tuple[str, object] | None = None
         self._drawn: dict[tuple[str, str], Callable[[], None]] = {}
         """By which the items that were drawn last are drawn again."""
         self._logins: dict[int, LoginCallbacks] = {}
@@ -212,7 +216,14 @@ class Bridge:
             raise base.ToolError(str(error)) from error
         finally:
             self._contexts.pop(number, None)
-        return _result(value)
+        kept = _result(value)
+        if (as_object(value) or {}).get("isError") is not True:
+            return kept
+        from pinnace_agent.extensions.runtime.tool_results import tool_result  # with the first failure of this kind
+
+        failed = tool_result(kept)
+        failed.is_error = True
+        return failed
 
     # Items of the conversation.
 
@@ -280,18 +291,23 @@ class Bridge:
         self._channels.add(channel)
 
         def forward(data: object) -> None:
-            if self._emitted is None or self._emitted[0] != channel or self._emitted[1] is not data:
+            emitted = self._calls.emitted
+            if emitted is None or emitted[0] != channel or emitted[1] is not data:
                 post({"type": "emit", "channel": channel, "data": data})
 
         self.api.events.on(channel, forward)
 
+    def settings(self) -> Mapping[str, object]:
+        """Return the merged settings."""
+        return self._calls.settings()
+
     def emit(self, channel: str, data: object) -> None:
         """Pass what the extension emits to those in Python; the process has passed it to its own."""
-        former, self._emitted = self._emitted, (channel, data)
+        former, self._calls.emitted = self._calls.emitted, (channel, data)
         try:
             self.api.events.emit(channel, data)
         finally:
-            self._emitted = former
+            self._calls.emitted = former
 
     # Providers.
 

@@ -48,6 +48,10 @@ class NodeHost:
         self._start_job = start_job
         self._report = report
         self._bridges: dict[int, Bridge] = {}
+        self.emitted: tuple[str, object] | None = None
+        """See `Calls`."""
+        self.settings: Callable[[], Mapping[str, object]] = dict
+        """See `Calls`."""
         self._process: NodeProcess | None = None
         self._lock = trio.Lock()
         self._restarts = 0

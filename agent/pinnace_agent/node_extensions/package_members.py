@@ -127,6 +127,7 @@ NOW: Final[Mapping[str, Now]] = {
     "serialize_conversation": _conversation,
     "parse_yaml": _yaml,
     "agent_dir": _agent_dir,
+    "settings": lambda bridge, _number, _values: bridge.settings(),
     "builtin_tool": _builtin_tool,
 }
 

@@ -42,6 +42,7 @@ async def run_scripts(
     start: StartJob,
     report: ErrorSink,
     *,
+    settings: Callable[[], Mapping[str, object]] = dict,
     draws: bool = False,
 ) -> DiscoveredExtensions:
     """Let a loader run the scripts among what was found; without a node they are taken out of it, and reported.
@@ -53,10 +54,12 @@ async def run_scripts(
         cwd: The working folder of the session.
         start: Starts the task of the host.
         report: Takes errors of extensions.
+        settings: Reads the merged settings, which extensions may need while they load.
         draws: Whether the client draws surfaces.
     """
     try:
-        loader.scripts = await node_host(env, cwd, start, report, draws=draws)
+        loader.scripts = host = await node_host(env, cwd, start, report, draws=draws)
+        host.settings = settings
     except NoNode as error:
         scripts = [each for each in found.candidates if each.is_script]
         found.candidates = [each for each in found.candidates if not each.is_script]

@@ -367,6 +367,24 @@ def test_wrong_input_is_an_error_that_names_it(scripted: Start, code: str, error
     assert error in text
 
 
+def test_settings_are_read_while_an_extension_loads(scripted: Start) -> None:
+    """As pi-sandbox does. What is not as it is written in the file would need what pi makes of it."""
+    before = """
+        import { SettingsManager } from "@earendil-works/pi-coding-agent";
+        const shell = SettingsManager.create(".").getShellPath();
+        const own = SettingsManager.inMemory({ theme: "dark" });
+    """
+    body = """
+        let failure = "none";
+        try { own.getPackages(); } catch (error) { failure = error.message; }
+        ctx.ui.notify([shell, own.getTheme(), own.getShellPath(), failure].join());
+    """
+    one = scripted(before + command(body), settings={"shellPath": "/bin/bash"})
+    one.command("/do")
+    reason = "getPackages of SettingsManager is not available in pinnace; see docs/typescript-extensions.md"
+    assert [f"/bin/bash,dark,,{reason}"] == shown(one)
+
+
 def test_sets_of_built_in_tools_are_made_while_an_extension_loads(scripted: Start) -> None:
     """@tintinweb/pi-subagents names its tools by them."""
     before = """

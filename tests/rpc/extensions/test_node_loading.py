@@ -114,6 +114,67 @@ def test_reload_reads_changed_files(agent: AgentStarter, node_program: str) -> N
     assert "after reload" == one.notice()
 
 
+LITERALS = """
+import { one, two, three, four, five, six } from "./lib";
+import { Unused } from "./lib";
+const glob: string = "src/*";
+const first = one();
+const pattern = /["'`/*]/;
+const second = two(/* not three */ 4 / 2);
+const text = `it's ${three(`${"}"}`)} /* `;
+const ratio = (first.length) / 2; const third = four("// ") /* " */;
+const escaped = 'it\\'s /*' + five();
+const many = [/[/]*/.source, "*/"].map((each: string): string => each + six()); // Unused
+const all = [first, second, text, third, escaped, ...many].join("|");
+export default (pi) => pi.on("session_start", (_, ctx) => ctx.ui.notify(all));
+/* Unused */
+"""
+
+
+def test_what_a_file_uses_is_told_from_what_its_texts_hold(
+    agent: AgentStarter, tmp_path: Path, node_program: str
+) -> None:
+    """An import is dropped if only types used it: comments, texts and patterns are no uses, and hide none."""
+    names = ("one", "two", "three", "four", "five", "six")
+    lib = "".join(f'export const {name} = (..._: unknown[]) => "{name}";\n' for name in names)
+    write(tmp_path / "pack", {"index.ts": LITERALS, "lib.ts": f"{lib}export interface Unused {{}}"})
+    one = named(agent, tmp_path, "pack", node_program)
+    assert "one|two|it's three /* |four|it's /*five|[/]*six|*/six" == one.notice()
+
+
+LISTENER = """
+import { word } from "#own/words";
+export default (pi) => {
+  pi.events.on("asked", (request) => request.reply(`${word} NAME`));
+};
+"""
+ASKER = """
+export default (pi) => pi.registerCommand("do", { handler: async (_, ctx) => {
+  const replies = [];
+  for (const n of [1, 2]) pi.events.emit("asked", { n, reply: (text) => replies.push(`${n} ${text}`) });
+  ctx.ui.notify(replies.join());
+} });
+"""
+
+
+def test_extensions_of_a_package_share_a_bus_and_names_of_its_files(
+    agent: AgentStarter, tmp_path: Path, node_program: str
+) -> None:
+    """What one emits reaches each other once, and as it is: not also as a copy by way of the agent."""
+    files = {
+        "package.json": '{"imports": {"#own/*": "./src/*"}, "pi": {"extensions": ["./ext"]}}',
+        "src/words.ts": 'export const word: string = "got";',
+        "ext/a.ts": LISTENER.replace("NAME", "a"),
+        "ext/b.ts": ASKER,
+        "ext/c.ts": LISTENER.replace("NAME", "c"),
+    }
+    write(tmp_path / "pack", files)
+    one = named(agent, tmp_path, "pack", node_program)
+    one.command("/do")
+    assert "1 got a,1 got c,2 got a,2 got c" == one.notice()
+    assert not one.errors
+
+
 def test_modules_are_read_as_pi_reads_them(agent: AgentStarter, tmp_path: Path, node_program: str) -> None:
     """Types without `type`, missing suffixes, `.js` for `.ts`, enums, JSON, CommonJS, TypeScript in node_modules."""
     write(

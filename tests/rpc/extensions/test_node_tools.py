@@ -102,6 +102,16 @@ def test_what_it_throws_is_the_result(scripted: Start) -> None:
     assert [] == one.errors
 
 
+def test_a_result_may_say_that_the_call_has_failed(scripted: Start) -> None:
+    """Of pi-lens, for one; `details` are kept, unlike those of an error that is thrown."""
+    body = 'return { content: [{ type: "text", text: "none found" }], details: { n: 1 }, isError: IS };'
+    for given, is_error in (("true", True), ("false", False), ("undefined", False), ('"true"', False)):
+        one = greeter(scripted, body.replace("IS", given), {"name": "Bo"})
+        one.say("go")
+        assert [("none found", is_error)] == one.ends, given
+        assert {"n": 1} == one.pi.found({"type": "tool_execution_end"})[0]["result"]["details"]
+
+
 def test_an_abort_reaches_its_signal(scripted: Start) -> None:
     """And nothing that the call still asks is carried out."""
     body = """

@@ -14,7 +14,7 @@ from pinnace_spec.records.messages import Usage
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-# DEVIATION D-72: without isError, which only raising, or a ToolResult, sets.
+# DEVIATION D-72: without isError, which only raising, a ToolResult, or an extension in TypeScript sets.
 _FIELDS: Final = {
     "content": "content",
     "details": "details",

@@ -50,7 +50,9 @@ function resolve(specifier, context, next) {
     return next(specifier, context);
   } catch (error) {
     if (!NOT_FOUND.has(error.code) || !context.parentURL?.startsWith("file:")) throw error;
-    const file = fileOf(specifier, context.parentURL) ?? required(specifier, context.parentURL);
+    // Of a name that a package.json maps to files (`#name`), node says where it has looked.
+    const place = specifier.startsWith("#") ? (error.url ?? specifier) : specifier;
+    const file = fileOf(place, context.parentURL) ?? required(specifier, context.parentURL);
     if (file === undefined) throw error;
     return next(context.conditions?.includes("require") ? file : pathToFileURL(file).href, context);
   }
@@ -188,7 +190,7 @@ function withoutUnused(code) {
   const statements = [...code.matchAll(/^[ \t]*import\s+([\w$\s,{}*]+?)\s+from\s*(["'])([^"'\n]+)\2[ \t]*;?/gm)];
   let rest = code;
   for (const { 0: text } of statements) rest = rest.replace(text, "");
-  rest = rest.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "");
+  rest = codeOf(rest);
   const isUsed = (local) => new RegExp(`(?<![\\w$])${local.replaceAll("$", "\\$")}(?![\\w$])`).test(rest);
   return code.replace(/^[ \t]*import\s+([\w$\s,{}*]+?)\s+from\s*(["'])([^"'\n]+)\2[ \t]*;?/gm, (text, clause, quote, from) => {
     if (PACKAGE.test(from)) return text;
@@ -204,6 +206,49 @@ function withoutUnused(code) {
   });
 }
 
+const REGEX_BEFORE = /(?:^|[(,=:[!&|?{};+\-*%~^<>}]|\b(?:return|typeof|case|in|of|delete|void|throw|new|else|do|await|yield))\s*$/;
+const LITERALS = { "'": /'(?:[^'\\\n]|\\[\s\S])*'?/y, '"': /"(?:[^"\\\n]|\\[\s\S])*"?/y };
+const COMMENT = /\/\/.*|\/\*[\s\S]*?(?:\*\/|$)/y;
+const REGEX = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/\w*/y;
+const TEMPLATE = /(?:[^`\\$]|\\[\s\S]|\$(?!\{))*/y;
+
+/** What is code in a text: comments, strings, regular expressions and the texts of templates are blanks. */
+function codeOf(text) {
+  const open = []; // of each template that is being read, the braces that its code has open
+  let code = "";
+  let at = 0;
+  const skip = (pattern) => {
+    pattern.lastIndex = at;
+    const found = pattern.test(text);
+    if (found) at = pattern.lastIndex;
+    return found;
+  };
+  const template = () => {
+    skip(TEMPLATE);
+    if (text[at] === "$") open.push(0);
+    at += text[at] === "$" ? 2 : 1;
+    code += " ";
+  };
+  while (at < text.length) {
+    const char = text[at];
+    if (char === "/" && (skip(COMMENT) || (REGEX_BEFORE.test(code.slice(-20)) && skip(REGEX)))) {
+      code += " ";
+    } else if (char in LITERALS) {
+      skip(LITERALS[char]);
+      code += '""'; // after a value, "/" divides
+    } else if (char === "`" || (char === "}" && open.at(-1) === 0)) {
+      if (char === "}") open.pop();
+      at += 1;
+      template();
+    } else {
+      if (open.length > 0) open[open.length - 1] += { "{": 1, "}": -1 }[char] ?? 0;
+      code += char;
+      at += 1;
+    }
+  }
+  return code;
+}
+
 /** Give a module what CommonJS has, on its first line. */
 function withCommon(code) {
   const lacks = (name) => new RegExp(`(?<![\\w$.])${name}(?![\\w$])`).test(code) && !new RegExp(`\\b(?:const|let|var|function)\\s+(?:\\{[^}]*\\b)?${name}\\b`).test(code);
@@ -217,7 +262,7 @@ function withCommon(code) {
 // --- the cache -------------------------------------------------------------------------------------
 
 /** Changes with what is made of a source. */
-const FORMAT = 2;
+const FORMAT = 3;
 
 /** The file for what was made of a source file; two of a very long path may have the same. */
 const placeOf = (file) => path.join(cacheFolder, "stripped", `${Buffer.from(file).toString("base64url").slice(-200)}.json`);

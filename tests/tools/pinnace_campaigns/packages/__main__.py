@@ -53,8 +53,9 @@ class NotInstalled(Exception):
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("names", nargs=-1)
+@click.option("--with-pi", is_flag=True, help="Let our agent find the installation of pi, for what it lacks itself.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write all differences as JSON.")
-def main(folder: Path, names: Sequence[str], report: Path | None) -> None:
+def main(folder: Path, names: Sequence[str], with_pi: bool, report: Path | None) -> None:
     """Compare what both programs do with packages of npm, installed below FOLDER; by default all of the catalogue."""
     compared: list[Comparison] = []
     is_failed = False
@@ -65,7 +66,7 @@ def main(folder: Path, names: Sequence[str], report: Path | None) -> None:
     click.echo("| Package | Version | Tools | Commands | Steps | Equal |\n|---|---|---|---|---|---|")
     for name in names or PACKAGES:
         try:
-            compared.append(compare(install(folder, name), name, original))
+            compared.append(compare(install(folder, name), name, original, with_pi=with_pi))
         except NotInstalled as error:
             is_failed = True
             click.echo(f"{name}: {error}", err=True)
@@ -107,7 +108,7 @@ def install(folder: Path, name: str, version: str = "latest") -> Path:
     return package
 
 
-def compare(package: Path, name: str, original: Path) -> Comparison:
+def compare(package: Path, name: str, original: Path, *, with_pi: bool = False) -> Comparison:
     """Run the course with both programs until no step differs, or for some rounds."""
     node = str(_TOOLS / "node22" / "bin" / "node")
     programs = [
@@ -118,7 +119,9 @@ def compare(package: Path, name: str, original: Path) -> Comparison:
     differing: set[str] = set()
     for _ in range(_ROUNDS):
         for command, mine in zip(programs, outcomes, strict=True):
-            for each in _played(command, package, node):
+            # The folder of npm's links has the program `pi`, by which an installation is found.
+            first = original.parents[1] / ".bin" if with_pi else Path(node).parent
+            for each in _played(command, package, node, first):
                 mine.setdefault(each.step, []).append(each)
         differing = {step for step in outcomes[0].keys() | outcomes[1].keys() if not _agree(step, outcomes)}
         if not differing:
@@ -141,14 +144,14 @@ def _agree(step: str, outcomes: Sequence[dict[str, list[Outcome]]]) -> bool:
     return any(each in theirs for each in ours)
 
 
-def _played(command: Sequence[str], package: Path, node: str) -> list[Outcome]:
+def _played(command: Sequence[str], package: Path, node: str, first: Path) -> list[Outcome]:
     env = {"PINNACE_NODE": node}
     # In the same folder each time: packages make names of it.
     root = Path(tempfile.gettempdir()) / "pinnace-packages"
     shutil.rmtree(root, ignore_errors=True)
     with AgentStarter(command, root, env) as starter:
         agent = starter(
-            (), "-e", str(package), settings=_SETTINGS, has_session=True, is_checked=False, path_first=Path(node).parent
+            (), "-e", str(package), settings=_SETTINGS, has_session=True, is_checked=False, path_first=first
         )
         return list(Course(agent).play())
 

@@ -225,10 +225,12 @@ class Course:
 
 _VARYING: Final = (
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"(?<=-)[A-Za-z0-9]{6}(?=/)"), "<temp>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.-]+Z?"), "<time>"),
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])"), "<id>"),
     (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,}\b"), "<id>"),
+    (re.compile(r"\b(?=[0-9a-z]*\d)(?=[0-9a-z]*[a-z])[0-9a-z]{12,}\b"), "<id>"),
     (re.compile(r"\d+(\.\d+)?"), "<n>"),
 )
 """What differs from start to start, in this order, and what stands for it."""

@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
+import { missing } from "./missing.mjs";
 import { tui } from "./pi-tui.mjs";
 import { keybindings, keyText } from "../keys.mjs";
 import { Theme, theme } from "../theme.mjs";
@@ -185,6 +186,30 @@ const [READ, WRITE, EDIT, BASH, GREP, FIND, LS] = [
 ];
 export const createCodingTools = made([READ, BASH, EDIT, WRITE]);
 export const createReadOnlyTools = made([READ, GREP, FIND, LS]);
+
+// --- settings --------------------------------------------------------------------------------------
+
+const AS_WRITTEN = [
+  "defaultModel", "defaultProvider", "defaultThinkingLevel", "defaultTools", "enabledModels", "npmCommand", "sessionDir",
+  "shellCommandPrefix", "shellPath", "theme",
+];
+
+/** The settings of the agent, those of the project where it is trusted; they are read and not changed. */
+class Settings {
+  constructor(read) {
+    this.getSettings = read;
+    for (const name of AS_WRITTEN) this[`get${name[0].toUpperCase()}${name.slice(1)}`] = () => read()[name];
+    return new Proxy(this, {
+      get(target, member) {
+        if (member in target || typeof member === "symbol" || member === "then") return target[member];
+        throw new Error(`${String(member)} of SettingsManager is not available in pinnace; see docs/typescript-extensions.md`);
+      },
+    });
+  }
+  static create() { return new Settings(() => now(undefined, "settings")); }
+  static inMemory(settings = {}) { return new Settings(() => structuredClone(settings)); }
+}
+export const SettingsManager = missing("@earendil-works/pi-coding-agent", "SettingsManager", Settings);
 
 // --- the bus and the terminal ----------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
 /**
  * Stands for a name of pi's packages that we lack: it can be imported and extended, and throws an error that names it when
- * it is used. If the user has an installation of pi, it is what that has.
+ * it is used. If the user has an installation of pi, it is what that has; else it may be something of ours, which does not
+ * replace pi's where the other names that it is used with come from pi.
  */
 
 import { createRequire } from "node:module";
 
 const root = process.argv[6] || null;
 
-export function missing(specifier, name) {
+export function missing(specifier, name, ours) {
   let real;
   const found = () => {
     if (real === undefined && root !== null) {
@@ -17,6 +18,7 @@ export function missing(specifier, name) {
         // As without an installation.
       }
     }
+    real ??= ours;
     if (real === undefined) throw new Error(`${name} of ${specifier} is not available in pinnace; see docs/typescript-extensions.md`);
     return real;
   };
