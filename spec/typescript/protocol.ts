@@ -24,6 +24,7 @@ export type Command =
   | GetShortcutsCommand
   | GetCompletionsCommand
   | GetQueueCommand
+  | ListAgentsCommand
   | GetAvailableModelsCommand
   | GetAvailableThinkingLevelsCommand
   | NewSessionCommand
@@ -119,6 +120,7 @@ export type Response =
   | GetShortcutsResponse
   | GetCompletionsResponse
   | GetQueueResponse
+  | ListAgentsResponse
   | GetAvailableModelsResponse
   | GetAvailableThinkingLevelsResponse
   | NewSessionResponse
@@ -626,6 +628,18 @@ export interface HelloCommand {
    * This program's alone.
    */
   theme?: string | null;
+}
+
+/**
+ * List the sub-agents that the session has started, on all branches, in the order in which they began.
+ * Rules: C-11, C-9, R-SUB-07.
+ * This program's alone.
+ */
+export interface ListAgentsCommand {
+  /** The type of the record. */
+  type: "list_agents";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
 }
 
 /**
@@ -1514,6 +1528,23 @@ export interface HelloResponse {
   success: true;
   /** What the command returns. */
   data: Hello;
+}
+
+/**
+ * `list_agents` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface ListAgentsResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "list_agents";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: Agents;
 }
 
 /**
@@ -2507,6 +2538,28 @@ export interface Warning {
   source?: string;
 }
 
+/** A sub-agent of the session. */
+export interface AgentInfo {
+  /** The id of its session. */
+  agentId: string;
+  /** The call of `subagent` that has started it, and ends with it. */
+  toolCallId: string;
+  /** The beginning of its task. */
+  task: string;
+  /** `failed`: its run or its process has failed. `interrupted`: the process that had started it has ended. */
+  state: "running" | "completed" | "failed" | "cancelled" | "interrupted";
+  /** The provider's id. */
+  provider: string;
+  /** The model. */
+  model: string;
+  /** Where it works; absent for one that an older release has started. */
+  cwd?: string;
+  /** Absent for a session in memory. */
+  sessionFile?: string;
+  /** All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then). */
+  usage?: Usage;
+}
+
 /** Something that the user has to know, and that does not end the process. */
 export interface AgentWarning {
   /** What the warning is about. `resources`: skills, templates and context files. */
@@ -2517,6 +2570,12 @@ export interface AgentWarning {
   remedy?: string;
   /** The file, server, extension or tool that the warning is about. */
   source?: string;
+}
+
+/** The sub-agents of a session. */
+export interface Agents {
+  /** In the order in which they began. */
+  agents: AgentInfo[];
 }
 
 export type ApprovalMode = "never" | "ask" | "read-only";
@@ -4049,6 +4108,7 @@ export interface ResponseOf {
   get_shortcuts: GetShortcutsResponse;
   get_completions: GetCompletionsResponse;
   get_queue: GetQueueResponse;
+  list_agents: ListAgentsResponse;
   get_available_models: GetAvailableModelsResponse;
   get_available_thinking_levels: GetAvailableThinkingLevelsResponse;
   new_session: NewSessionResponse;

@@ -3,14 +3,14 @@
 An agent that a run starts (a sub-agent) is a session of its own. The session that started it holds two entries: that it
 has begun, on the disk before the agent does anything, and that it has ended, with what it has used. What has begun and
 not ended when a file is opened was cut, and its usage is read from its own file, so that it is counted once: the entry
-that counts it is the one that ends it. Rules R-SUB-02, R-SUB-06.
+that counts it is the one that ends it. Rules R-SUB-02, R-SUB-06, R-SUB-07.
 """
 
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -47,6 +47,8 @@ class ChildBegun(TypedDict):
     """The beginning of what it was asked."""
     provider: str
     model: str
+    cwd: NotRequired[str]
+    """Absent: an older release has written it."""
 
 
 class ChildEnded(TypedDict):
@@ -106,6 +108,29 @@ def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) 
             lease.release()
 
 
+def listed_children(
+    entries: Iterable[Entry], session_id: str, session_path: str | os.PathLike[str] | None
+) -> list[Mapping[str, object]]:
+    """Return every agent that a session has started, for clients, in the order in which they began.
+
+    Args:
+        entries: Those of the session.
+        session_id: Its id.
+        session_path: Its file; None: it is in memory.
+    """
+    listed: dict[str, dict[str, object]] = {}
+    for entry in entries:
+        if (begun := _begun(entry, session_id)) is not None:
+            agent: dict[str, object] = {**begun, "state": "running"}
+            del agent["parentId"]
+            if session_path is not None:
+                agent["sessionFile"] = str(child_file(session_path, begun["agentId"]))
+            listed[begun["agentId"]] = agent
+        elif (ended := _ended(entry)) is not None and ended["agentId"] in listed:
+            listed[ended["agentId"]].update(state=ended["outcome"], usage=ended["usage"])
+    return list(listed.values())
+
+
 def usage_of(totals: FileTotals) -> Usage:
     """Return the totals of a session as the usage of one request. How its cost is divided is not known."""
     tokens, cost = totals["tokens"], totals["cost"]
@@ -158,7 +183,7 @@ def _begun(entry: Entry, session_id: str) -> ChildBegun | None:
     # The id becomes the name of a file.
     if data.get("parentId") != session_id or not isinstance(agent_id, str) or not _AGENT_ID.fullmatch(agent_id):
         return None
-    return {
+    begun: ChildBegun = {
         "agentId": agent_id,
         "parentId": session_id,
         "toolCallId": _text(data, "toolCallId"),
@@ -166,6 +191,9 @@ def _begun(entry: Entry, session_id: str) -> ChildBegun | None:
         "provider": _text(data, "provider"),
         "model": _text(data, "model"),
     }
+    if cwd := _text(data, "cwd"):
+        begun["cwd"] = cwd
+    return begun
 
 
 def _ended(entry: Entry) -> ChildEnded | None:

@@ -206,6 +206,11 @@ class BlockingCommands(ABC):
         data = self.request("get_queue", returned=returned)
         return cast("replies.Queue", data_of("get_queue", data))
 
+    def list_agents(self) -> replies.Agents:
+        """List the sub-agents that the session has started, on all branches, in the order in which they began."""
+        data = self.request("list_agents")
+        return cast("replies.Agents", data_of("list_agents", data))
+
     def get_available_models(self) -> replies.Models:
         """List the models that can be selected."""
         data = self.request("get_available_models")

@@ -210,6 +210,11 @@ class Commands(ABC):
         data = await self.request("get_queue", returned=returned)
         return cast("replies.Queue", data_of("get_queue", data))
 
+    async def list_agents(self) -> replies.Agents:
+        """List the sub-agents that the session has started, on all branches, in the order in which they began."""
+        data = await self.request("list_agents")
+        return cast("replies.Agents", data_of("list_agents", data))
+
     async def get_available_models(self) -> replies.Models:
         """List the models that can be selected."""
         data = await self.request("get_available_models")

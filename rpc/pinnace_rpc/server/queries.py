@@ -291,6 +291,14 @@ def _image_count(blocks: Iterable[object]) -> int:
     return sum((as_object(block) or {}).get("type") == "image" for block in blocks)
 
 
+def list_agents(read: Read) -> Data:
+    """The sub-agents that the session has started, with their ends."""
+    from pinnace_agent.session.child_agents import listed_children  # not at start
+
+    session = read.agent.session
+    return {"agents": listed_children(session.tree.entries, session.id, session.path)}
+
+
 def shown_model(model: Model) -> Model:
     """Return a model as clients see it: without the user name and password that its address may hold.
 
@@ -329,5 +337,6 @@ QUERIES: Final[Mapping[str, Callable[[Read], Data]]] = {
         get_tools,
         get_shortcuts,
         get_queue,
+        list_agents,
     )
 }

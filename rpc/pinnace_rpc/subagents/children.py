@@ -177,6 +177,7 @@ class Children:
             "task": request.task[:_KEPT_TASK_CHARS],
             "provider": start.provider,
             "model": start.model,
+            "cwd": start.session_folder,
         }
         running = self._running[agent_id] = _Running(start.approval, trio.Event())
         agent.approval.on_mode = self._change_modes

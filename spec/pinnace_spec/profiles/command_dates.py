@@ -28,6 +28,7 @@ COMMAND_DATES: Final[Mapping[str, Mapping[str, str]]] = {
     "get_shortcuts": {"ours": "alone"},
     "get_completions": {"ours": "alone"},
     "get_queue": {"ours": "alone"},
+    "list_agents": {"ours": "alone"},
     "get_available_models": {"since": "0.16.0"},
     "get_available_thinking_levels": {"since": "0.81.0"},
     "new_session": {"since": "0.31.0"},

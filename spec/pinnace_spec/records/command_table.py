@@ -59,6 +59,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "get_queue": {
         "returned": (bool, False, "returned"),
     },
+    "list_agents": {},
     "get_available_models": {},
     "get_available_thinking_levels": {},
     "new_session": {
@@ -200,6 +201,7 @@ READS: Final = (
     "get_shortcuts",
     "get_completions",
     "get_queue",
+    "list_agents",
     "get_available_models",
     "get_available_thinking_levels",
     "list_sessions",
@@ -265,6 +267,7 @@ OWN_COMMANDS: Final = (
     "get_shortcuts",
     "get_completions",
     "get_queue",
+    "list_agents",
     "navigate_tree",
     "set_label",
     "list_sessions",

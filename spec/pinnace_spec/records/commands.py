@@ -453,6 +453,17 @@ class GetQueue(CommandModel):
     """Whether to list the messages that were returned to clients, too."""
 
 
+class ListAgents(CommandModel):
+    """List the sub-agents that the session has started, on all branches, in the order in which they began."""
+
+    since = None
+    group = "Queries"
+    kind = "read"
+    errors = _WAITS
+    answer = "Agents"
+    type: Literal["list_agents"]
+
+
 class GetAvailableModels(CommandModel):
     """List the models that can be selected."""
 

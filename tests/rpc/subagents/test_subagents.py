@@ -118,6 +118,21 @@ def test_an_abort_ends_it_before_the_agent_has_settled(agent: AgentStarter) -> N
     assert "did not complete its task" in ends(pi)[0][0]
 
 
+def test_an_abort_of_its_call_ends_it_and_the_run_continues(agent: AgentStarter) -> None:
+    """R-SUB-05, R-SUB-07."""
+    pi = agent([call("count"), WAITING, {"text": "without it"}], *TOOLS)
+    below = stopped_child(pi, "g")
+    [begun] = pi.found({"type": "tool_execution_start"})
+    pi.ask("abort_tool", entryId=begun["entryId"])
+    settled = pi.wait({"type": "agent_settled"})
+    [listed] = pi.ask("list_agents")["agents"]
+
+    assert [] == await_gone(below)
+    assert (begun["toolCallId"], "cancelled") == (listed["toolCallId"], listed["state"])
+    assert "without it" == pi.ask("get_last_assistant_text")["text"]
+    assert not settled.get("aborted")
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
@@ -218,6 +233,37 @@ def test_kill_9_of_the_parent_ends_it_and_counts_it_at_the_next_start_once(agent
         again.close_stdin()
 
 
+def test_they_are_listed_while_they_work_and_after_a_crash(agent: AgentStarter) -> None:
+    """R-SUB-07: a list is what the session's file holds, so that it is the same in another process."""
+    done = {"text": "two sails", "match": "Task: measure"}
+    pi = agent(
+        [call("measure"), done, {"text": "ok"}, call("count"), WAITING], *TOOLS, is_checked=False, has_session=True
+    )
+    empty = pi.ask("list_agents")["agents"]
+    pi.say(DELEGATE)
+    below = stopped_child(pi, "g")
+    calls = [each["toolCallId"] for each in pi.found({"type": "tool_execution_start"})]
+    [update, *_] = [each for each in pi.found({"type": "tool_execution_update"}) if each["toolCallId"] == calls[1]]
+    state, works = pi.ask("get_state"), pi.ask("list_agents")["agents"]
+    os.kill(pi.process.pid, signal.SIGKILL)
+    gone = await_gone(below)
+    again = agent((), "--session", state["sessionFile"], again=pi)
+    later = again.ask("list_agents")["agents"]
+
+    assert [] == empty == gone
+    assert [("measure", "completed"), ("count", "running")] == [(each["task"], each["state"]) for each in works]
+    assert calls == [each["toolCallId"] for each in works]
+    assert update["partialResult"]["details"]["agent"]["agentId"] == works[1]["agentId"]
+    assert {state["cwd"]} == {each["cwd"] for each in works}
+    assert [state["model"]["id"]] * 2 == [each["model"] for each in works]
+    assert [each["id"] for each in (entries_of(each["sessionFile"])[0] for each in works)] == [
+        each["agentId"] for each in works
+    ]
+    assert ["usage" in each for each in works] == [True, False]
+    assert works[0] == later[0]
+    assert {**works[1], "state": "interrupted", "usage": later[1]["usage"]} == later[1]
+
+
 def test_in_memory_it_has_no_file(agent: AgentStarter) -> None:
     """R-SUB-02."""
     pi = agent([call("count"), {"text": "two", "match": "Task: count"}, {"text": "done"}], *TOOLS)
@@ -227,6 +273,9 @@ def test_in_memory_it_has_no_file(agent: AgentStarter) -> None:
 
     assert [("two", False)] == ends(pi)
     assert "sessionFile" not in details
+    [listed] = pi.ask("list_agents")["agents"]
+    assert details == {name: listed[name] for name in details}
+    assert "sessionFile" not in listed
     assert 0 < details["usage"]["totalTokens"]
 
 
