@@ -1,6 +1,7 @@
 """Commands of extensions in TypeScript, and what `pi` and `ctx` do: dialogs, messages, programs, sessions, models."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, call
@@ -411,13 +412,16 @@ def test_a_name_that_we_lack_is_that_of_an_installation_of_pi(scripted: Start) -
 def test_sets_of_built_in_tools_are_made_while_an_extension_loads(scripted: Start) -> None:
     """@tintinweb/pi-subagents names its tools by them."""
     before = """
-        import { createCodingTools, createReadOnlyTools } from "@earendil-works/pi-coding-agent";
+        import { createCodingTools, createReadOnlyTools, getPackageDir } from "@earendil-works/pi-coding-agent";
         const sets = [createCodingTools("."), createReadOnlyTools(".")];
         const names = sets.map((tools) => tools.map((tool) => tool.name).join());
     """
-    one = scripted(before + command("ctx.ui.notify(names.join(' '));"))
+    one = scripted(before + command("ctx.ui.notify([...names, getPackageDir()].join(' '));"))
     one.command("/do")
-    assert ["read,bash,edit,write read,grep,find,ls"] == shown(one)
+    [text] = shown(one)
+    coding, reading, folder = text.split(" ", 2)
+    assert ("read,bash,edit,write", "read,grep,find,ls") == (coding, reading)
+    assert Path(folder).is_dir()
 
 
 def test_helpers_of_the_packages(scripted: Start) -> None:

@@ -28,7 +28,6 @@ PACKAGES: Final = (
     "pi-bar",
     "pi-chrome",
     "pi-image-paste",
-    "pi-oracle",
     "pi-system-theme",
     "pi-sync-system-theme",
     "@aliou/pi-processes",

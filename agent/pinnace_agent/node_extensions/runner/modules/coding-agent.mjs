@@ -19,6 +19,9 @@ export const DEFAULT_MAX_BYTES = 50 * 1024;
 /** The folder of the user's settings, as the agent finds it. */
 export const getAgentDir = () => now(undefined, "agent_dir");
 
+/** The folder of the program: of pi, if it is installed, else ours. */
+export const getPackageDir = () => process.argv[6] || path.resolve(import.meta.dirname, "../..");
+
 export const defineTool = (tool) => tool;
 export const isToolCallEventType = (name, event) => event.toolName === name;
 const isResult = (name) => (event) => event.toolName === name;
