@@ -22,6 +22,7 @@ from pydantic import (
     StrictInt,
     StrictStr,
     model_validator,
+    with_config,
 )
 
 from pinnace_spec.profiles.profiles import ClientProfile
@@ -159,6 +160,8 @@ def _named_item(item: ContextItem) -> ContextItem:
     return item
 
 
+# Without it `1` would be read as `true`.
+with_config(ConfigDict(strict=True))(SurfaceItem)
 Image: TypeAlias = Annotated[ImageContent, AfterValidator(_valid_image)]
 
 

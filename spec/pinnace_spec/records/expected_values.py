@@ -27,6 +27,8 @@ def expected(command: str, field: str) -> str:
     found = fields.get(field) or next(each for each in fields.values() if each.alias == field)
     if field in _OBJECTS:
         return f"a list of {_OBJECTS[field]}"
+    if field == "item":
+        return '{"kind": "call", "result", "message" or "entry", "name": string, "id": string}'
     return _worded(found.annotation, found.metadata)
 
 

@@ -85,7 +85,7 @@ def failure(one: Extended, name: str, prefix: str, *values: str) -> str:
     return str(one.pi.wait({"type": "extension_error", "event": "completion"}, since=mark)["error"])
 
 
-def test_a_function_that_fails_or_offers_something_else_costs_its_completions_alone(
+def test_a_function_that_fails_or_offers_something_else_costs_itself_alone(
     asked: Callable[[], Extended],
 ) -> None:
     """R-UI-20: what each offers is listed; failures of both languages, and each offer of another form, are reported."""

@@ -268,6 +268,20 @@ WRONG: Mapping[str, Sequence[Any]] = {
         [{"type": "video", "mimeType": "image/png", "data": "QUJD"}],
     ],
     "texts": ["read", 7, {}, [7], [None], ["read", []]],
+    "item": [
+        "x",
+        7,
+        True,
+        [],
+        {},
+        {"kind": "call"},
+        {"kind": "nothing", "name": "x", "id": "y"},
+        {"kind": "call", "name": 7, "id": "y"},
+        {"kind": "call", "name": "x", "id": None},
+        {"kind": "call", "name": "x", "id": "y", "arguments": []},
+        {"kind": "call", "name": "x", "id": "y", "expanded": 1},
+        {"kind": "call", "name": "x", "id": "y", "durationMs": "1"},
+    ],
     "attachments": [
         "x",
         [7],
@@ -280,7 +294,7 @@ WRONG: Mapping[str, Sequence[Any]] = {
 
 # What is left behind if it is executed.
 BASH = {"command": "touch ran"}
-KINDS: Mapping[Any, str] = {str: "string", bool: "boolean", int: "integer", list: "texts"}
+KINDS: Mapping[Any, str] = {str: "string", bool: "boolean", int: "integer", list: "texts", dict: "item"}
 LISTS = ("images", "attachments")
 
 
@@ -328,7 +342,7 @@ def test_a_field_that_is_missing_or_wrong_is_named(pi: HomedAgent, name: str) ->
         answer = pi.wait_response(key)
         assert (name, False, "invalid_field") == (answer["command"], answer["success"], answer.get("errorCode")), fields
         error, beginning = answer["error"], f"Invalid {name} command: {field}"
-        assert error.startswith((f"{beginning} ", f"{beginning}[")), (fields, error)
+        assert error.startswith((f"{beginning} ", f"{beginning}[", f"{beginning}.")), (fields, error)
 
     assert len(cases) == pi.mark() - begin
 

@@ -28,7 +28,7 @@ PROGRAM: Final = ("pinnace", "pinnace_rpc", "pinnace_agent", "pinnace_statechart
 """The packages of the program."""
 ROOMS: Final = (
     *("pinnace_agent", "pinnace_statechart"),
-    *("pinnace_rpc.server", "pinnace_rpc.cli", "pinnace_rpc.options", "pinnace_rpc.results"),
+    *("pinnace_rpc.server", "pinnace_rpc.cli", "pinnace_rpc.options", "pinnace_rpc.results", "pinnace_rpc.subagents"),
 )
 """Those that are loaded with all their modules."""
 NOT_LOADED: Final = ("pinnace_rpc.cli.commands", "pinnace_agent.telemetry.otel")
