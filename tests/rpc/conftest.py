@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import is_alive
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter
 
@@ -20,6 +22,14 @@ ENVIRONMENT = {"PYTHONPATH": PYTHONPATH}
 COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc")
 # Far above what any conversation here takes.
 CONVERSATION_TIMEOUT_S = 60.0
+
+
+def await_gone(pids: list[int]) -> list[int]:
+    """Return those that still run after a while; zombies don't."""
+    deadline_s = time.monotonic() + CONVERSATION_TIMEOUT_S
+    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    return left
 
 
 @pytest.fixture

@@ -42,7 +42,6 @@ READER_BYTES: Final = 32 * 1024 * 1024
 WRITE_BYTES: Final = 64 * 1024
 # A line of at least this size is left to the pump: writing a part of it at once is not worth a copy of the rest.
 LARGE_LINE_BYTES: Final = 1024 * 1024
-# The requests of extensions that wait for an answer of the user.
 
 WriteNow: TypeAlias = Callable[[bytes], int]
 

@@ -36,7 +36,7 @@ from pinnace_agent.session.totals import file_totals
 from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process
 from pinnace_rpc.subagents.rights import DEPTH_VARIABLE, ChildStart, ParentState, check_state, child_start
-from pinnace_spec.records.messages import ApprovalMode, Model, Usage
+from pinnace_spec.records.messages import DIALOG_METHODS, ApprovalMode, Model, Usage
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.interpreter import EffectInterpreter
@@ -50,7 +50,6 @@ _KEPT_TASK_CHARS: Final = 500
 _MOST_DIALOGS: Final = 64
 _SHOWN_CHARS: Final = 200
 _STRICTNESS: Final[Mapping[ApprovalMode, int]] = {"never": 0, "ask": 1, "read-only": 2}
-_DIALOGS: Final = frozenset({"select", "confirm", "input", "editor"})
 
 
 class _Progress:
@@ -79,7 +78,7 @@ class _Progress:
                 self.is_settled, self.is_aborted = True, record.get("aborted") is True
                 if isinstance(limit := record.get("limit"), str):
                     self.error = f"it has reached its limit {limit}"
-            case "extension_ui_request" if record.get("method") in _DIALOGS:
+            case "extension_ui_request" if record.get("method") in DIALOG_METHODS:
                 try:
                     self._asked.send_nowait(record)
                 except trio.WouldBlock:

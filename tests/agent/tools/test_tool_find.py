@@ -19,6 +19,7 @@ from pinnace_agent.tools.find import FindTool
 from pinnace_agent.tools.local.find import LocalFind
 from pinnace_agent.tools.local.search_program import find_fd, find_rg
 from pinnace_agent.tools.validation import validate_arguments
+from pinnace_fuzz.process_tree import is_alive
 
 # A search here takes milliseconds; a process that was killed is gone at once.
 TIMEOUT_S = 60
@@ -303,17 +304,9 @@ async def test_an_abort_leaves_no_process(folder: Path, tmp_path: Path) -> None:
 
     assert not CHILDREN.pids
     deadline_s = time.monotonic() + TIMEOUT_S
-    while any(is_alive(pid) for pid in pids):
+    while any(is_alive(int(pid)) for pid in pids):
         assert time.monotonic() < deadline_s
         await trio.sleep(0.01)
-
-
-def is_alive(pid: str) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 # What a glob means, against a plain reading.

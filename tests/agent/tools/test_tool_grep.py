@@ -25,6 +25,7 @@ from pinnace_agent.tools.local.search_program import find_rg
 from pinnace_agent.tools.text.match_events import MAX_EVENT_BYTES, MatchEvent, MatchEvents
 from pinnace_agent.tools.text.search_result import ShownLines
 from pinnace_agent.tools.validation import validate_arguments
+from pinnace_fuzz.process_tree import is_alive
 
 # By ripgrep, and by the search in Python; the first is skipped where it is not there.
 both = pytest.mark.usefixtures("searcher")
@@ -415,7 +416,7 @@ async def test_an_abort_leaves_no_process(tmp_path: Path) -> None:
     assert not CHILDREN.pids
     # The child belongs to init now, which may take a moment to reap it.
     deadline_s = time.monotonic() + TIMEOUT_S
-    while any(is_alive(pid) for pid in pids):
+    while any(is_alive(int(pid)) for pid in pids):
         assert time.monotonic() < deadline_s
         await trio.sleep(0.01)
 
@@ -429,7 +430,7 @@ async def test_enough_matches_end_the_program(tmp_path: Path) -> None:
     result = await run(tmp_path, "x", limit=1, call_env=env)
 
     assert result.details == {"matchLimitReached": 1}
-    assert not is_alive((tmp_path / "pid").read_text().strip())
+    assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
 async def test_the_context_of_the_last_match_ends_with_its_file(tmp_path: Path) -> None:
@@ -455,14 +456,6 @@ def test_lines_that_are_not_shown_are_not_kept() -> None:
         tracemalloc.stop()
     assert peak < 500_000
     assert (shown.result(None, {}).details or {}).keys() == {"truncation"}
-
-
-def is_alive(pid: str) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 # Events, however long their lines are.

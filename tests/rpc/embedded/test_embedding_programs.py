@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.rpc.embedded.test_open_agent import is_alive
 from tests.source_tree import REPOSITORY
 
 from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.results import BAD
 from pinnace_fuzz.judge.session import JudgeOptions, conduct
+from pinnace_fuzz.process_tree import is_alive
 
 EXAMPLE: Final = REPOSITORY / "examples" / "programs" / "two_agents.py"
 ADAPTER: Final = Path(__file__).with_name("embedded_program.py")

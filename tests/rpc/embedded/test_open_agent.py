@@ -15,6 +15,7 @@ from tests.rpc.client.conftest import on_trio_and_asyncio
 
 from pinnace import AgentExited, ClientClosed, CommandFailed, Dialogs, StartFailed, open_agent
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import is_alive
 
 pytestmark = pytest.mark.usefixtures("of_process")
 
@@ -111,13 +112,6 @@ async def number_in(place: Path) -> int:
     while not (place.exists() and place.read_text()):  # noqa: ASYNC110 - nothing reports it
         await anyio.sleep(0.01)
     return int(place.read_text())
-
-
-def is_alive(number: int) -> bool:
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
-    except OSError:
-        return False
 
 
 @on_trio_and_asyncio

@@ -4,18 +4,17 @@ import json
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rpc.conftest import await_gone
 
 from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
-WAIT_S = 60.0
 TOOLS = ("--tools", "+subagent")
 DELEGATE = "delegate"
 
@@ -48,20 +47,6 @@ def stopped_child(pi: HomedAgent, gate: str) -> list[int]:
     pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
     pi.llm.wait_reached(gate)
     return pi.descendants()
-
-
-def await_gone(pids: list[int]) -> list[int]:
-    deadline_s = time.monotonic() + WAIT_S
-    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    return left
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 WAITING = {"chunks": [{"text": "half"}, {"gate": "g"}, {"text": " done"}], "match": "Task: count"}

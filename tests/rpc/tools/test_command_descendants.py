@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import is_alive
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 MakeGate = Callable[[], ShellGate]
@@ -50,13 +51,6 @@ def pids_of(folder: Path, escapes: dict[str, str]) -> dict[str, int]:
         assert time.monotonic() < deadline_s
         time.sleep(0.005)  # no event tells of it
     return {name: int((folder / f"{name}.pid").read_text()) for name in escapes}
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def left_of(pids: dict[str, int], within_s: float = END_S) -> list[str]:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rpc.conftest import await_gone
 
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import is_alive
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 MakeGate = Callable[[], ShellGate]
 Begin = Callable[..., HomedAgent]
 
-END_S = 60.0
 # A child, a grandchild, an orphan, a group of its own within the session (as `timeout` and job control make them), and
 # ears that are closed to all but SIGKILL.
 FAMILY = "trap '' TERM HUP INT; sleep 600 & (sleep 600 & sleep 600) & (sleep 600 &) ; set -m; sleep 600 & set +m; "
@@ -40,21 +41,6 @@ def watchdogs_of(pid: int) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def await_gone(pids: list[int]) -> list[int]:
-    """Return those that still run after a while; zombies don't."""
-    deadline_s = time.monotonic() + END_S
-    while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    return left
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def in_a_tool(agent: AgentStarter, gate: ShellGate, *flags: str) -> HomedAgent:
