@@ -16,7 +16,9 @@ from tests.source_tree import PYTHONPATH
 from pinnace_campaigns.chaos.__main__ import campaign, summary
 from pinnace_campaigns.chaos.machine import Course, replay
 from pinnace_campaigns.chaos.moves import Move, from_text, to_text
+from pinnace_campaigns.chaos.run import Run
 from pinnace_campaigns.chaos.world import World
+from pinnace_fuzz.records import Record
 from pinnace_spec.profiles.profiles import Profile
 
 STEPS: Final = 300
@@ -46,6 +48,34 @@ def test_a_script_is_read_as_it_was_written() -> None:
     script = [Move("begin", {"protocol": "1.5"}), Move("ask", {"kind": 0, "answers": ["held"]}), Move("freeze")]
 
     assert script == from_text(to_text(script, about="a seed"))
+
+
+def test_a_state_counts_only_if_all_commands_before_it_were_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`get_state` is answered at once, a message when it is on the disk: the state between them knows of no work."""
+    asked = Run.probe
+
+    def probe(run: Run) -> Record:
+        state = asked(run)
+        run.agent.journal.wait_until(lambda: not run.agent.journal.unanswered(), 10)
+        return state
+
+    monkeypatch.setattr(Run, "probe", probe)
+    world = make(tmp_path / "world", "pi")
+    try:
+        world.ask(5, ["text"])
+
+        names = [each.record.get("command", each.record["type"]) for each in world.agent.journal.records]
+        assert (
+            names.index("follow_up")
+            < names.index("agent_settled")
+            < names.index("get_state", names.index("agent_settled"))
+        )
+        world.close()
+    except BaseException:
+        world.discard()
+        raise
 
 
 def test_everything_breaks_once_and_nothing_is_lost() -> None:

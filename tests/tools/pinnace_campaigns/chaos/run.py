@@ -80,6 +80,8 @@ class Run:
         self._hanging_calls: set[str] = set()
         self._is_delayed = False
         self._scanned = 0
+        self._owed: set[str] = set()
+        """Ids of commands without an answer when the state was asked for, which may be older than their effect."""
 
     @property
     def armed(self) -> Mapping[str, int]:
@@ -91,7 +93,7 @@ class Run:
         """Whether it was idle when it was last asked."""
         state = self.state
         is_working = state["isStreaming"] or state["isCompacting"] or state["isBashRunning"]
-        return bool(not is_working and not self._unanswered())
+        return bool(not is_working and not self._owed)
 
     def probe(self) -> Record:
         """Ask for its state.
@@ -100,6 +102,7 @@ class Run:
             Broken: It does not answer in time.
         """
         begun_s = time.monotonic()
+        self._owed = set(self.agent.journal.unanswered())
         try:
             response = self.agent.request({"type": "get_state"}, PROBE_S)
         except DriverTimeout as error:
@@ -140,7 +143,7 @@ class Run:
             if waiting_gates() or self._hanging_calls or self._is_delayed or self._is_done():
                 break
             if time.monotonic() > deadline_s:
-                raise Broken(f"not idle: unanswered {self._unanswered()}, state {self.state}\n{self.evidence()}")
+                raise Broken(f"not idle: unanswered {self._owed}, state {self.state}\n{self.evidence()}")
             self._await_news(waiting_gates)
         self.look()
 
@@ -158,11 +161,8 @@ class Run:
     def _is_done(self) -> bool:
         state = self.state
         is_shell_done = not state["isBashRunning"] or bool(self.hanging_shells)
-        has_open = self._unanswered() - {id_key(each) for each in self.hanging_shells}
+        has_open = self._owed - {id_key(each) for each in self.hanging_shells}
         return not (state["isStreaming"] or state["isCompacting"]) and is_shell_done and not has_open
-
-    def _unanswered(self) -> set[str]:
-        return set(self.agent.journal.unanswered())
 
     def _scan(self) -> None:
         records = self.agent.journal.records
