@@ -344,7 +344,7 @@ class HostedAgent:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the process has not answered yet what waits for its extensions. Without one it may refuse to start."""
+        """Whether the process has not answered yet what waits for its extensions: without one it may not start."""
         return not self._has_started
 
     def prepare(self, start: AgentLaunch, reason: EpochReason) -> AgentLaunch:
