@@ -2,7 +2,7 @@
 
 A sub-agent is begun in the session before it is started, and ended in it, with its usage, when its process has ended:
 so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it. Rules R-SUB-01
-to R-SUB-06.
+to R-SUB-06, R-SUB-08.
 """
 
 from collections.abc import Callable, Mapping
@@ -113,6 +113,10 @@ class _Progress:
 class _Running:
     approval: ApprovalMode
     changed: trio.Event
+    cancellation: trio.CancelScope
+    has_begun: bool = False
+    """Whether the session has its entry, which is where clients have its id from."""
+    has_ended: bool = False
 
 
 class Children:
@@ -178,28 +182,50 @@ class Children:
             "model": start.model,
             "cwd": start.session_folder,
         }
-        running = self._running[agent_id] = _Running(start.approval, trio.Event())
+        cancellation = trio.CancelScope()
+        running = self._running[agent_id] = _Running(start.approval, trio.Event(), cancellation)
         agent.approval.on_mode = self._change_modes
         try:
-            file = await _begin(session, begun, start)
+            file = await _make_file(session, begun, start)
+            if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
+                raise _not_saved(failure) from failure
+            running.has_begun = True
             progress = _Progress(agent_id, file, on_report)
             outcome: ChildEnd = "cancelled"
             try:
-                outcome = await self._work(request, start, progress, running)
+                with cancellation:
+                    outcome = await self._work(session, request, start, progress, running)
+                if cancellation.cancel_called:  # also where it came to its end meanwhile: the command was accepted
+                    outcome, progress.error = "cancelled", ""
             finally:
+                running.has_ended = True
                 progress.show(self._ended(session, begun, progress, outcome))
             return progress.state
         finally:
             del self._running[agent_id]
 
-    async def _work(self, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running) -> ChildEnd:
-        """Run the process from its start to its end, and return how it went."""
+    def cancel(self, agent_id: str) -> bool:
+        """End one alone; see the port."""
+        running = self._running.get(agent_id)
+        if running is None or not running.has_begun or running.has_ended:
+            return False
+        running.cancellation.cancel()
+        return True
+
+    async def _work(
+        self, session: Session, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running
+    ) -> ChildEnd:
+        """Run the process from its start to its end, once its beginning is on the disk, and return how it went."""
         env = {**environment(), **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
         file = progress.state.session_file
         words = (*start.words, *(("--no-session",) if file is None else ("--session", file)))
         beside = (partial(self._answer, progress, request.call_id), partial(self._follow_mode, running))
         outcome: ChildEnd = "failed"
         try:
+            try:
+                await session.sync()
+            except SaveError as error:
+                raise _not_saved(error) from error
             async with child_process(words, start.process_folder, env, start.api_key, progress.take, beside) as process:
                 try:
                     check_state(await process.ask("get_state"), start)
@@ -324,25 +350,25 @@ def children_of(options: Options, configuration: Configuration, cwd: Path) -> Ch
     )
 
 
-async def _begin(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:
-    """Make the file of a sub-agent and its entry in the session, both on the disk; return the path of the file.
+async def _make_file(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:
+    """Make the file of a sub-agent, and return its path; None: its session is in memory, as that of its parent.
 
     Raises:
         ChildRefused: That can't be saved.
     """
-    file: str | None = None
+    if session.path is None:
+        return None
+    path = child_file(session.path, begun["agentId"])
+    make = partial(create_session_file, path, begun["agentId"], start.session_folder, session.path)
     try:
-        if session.path is not None:
-            path = child_file(session.path, begun["agentId"])
-            make = partial(create_session_file, path, begun["agentId"], start.session_folder, session.path)
-            await trio.to_thread.run_sync(make)
-            file = str(path)
-        if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
-            raise failure
-        await session.sync()
+        await trio.to_thread.run_sync(make)
     except (SaveError, OSError) as error:
-        raise ChildRefused(f"the sub-agent was not started, since its session can't be saved: {error}") from error
-    return file
+        raise _not_saved(error) from error
+    return str(path)
+
+
+def _not_saved(error: Exception) -> ChildRefused:
+    return ChildRefused(f"the sub-agent was not started, since its session can't be saved: {error}")
 
 
 def _depth() -> int:

@@ -118,6 +118,37 @@ def test_an_abort_of_its_call_ends_it_and_the_run_continues(agent: AgentStarter)
     assert not settled.get("aborted")
 
 
+def test_one_is_cancelled_by_its_id_and_the_run_continues(agent: AgentStarter) -> None:
+    """R-SUB-05, R-SUB-08: the other one goes on; what has ended, or never was, is refused without effect."""
+    gated = [{"chunks": [{"text": gate}, {"gate": gate}], "match": "Task: "} for gate in ("g0", "g1")]
+    pi = agent([call("a", "b"), *gated, {"text": "with one"}], *TOOLS, has_session=True)
+    pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
+    pi.llm.wait_reached("g0")
+    pi.llm.wait_reached("g1")
+    one, other = [each["agentId"] for each in pi.ask("list_agents")["agents"]]
+    unknown = pi.request({"type": "cancel_agent", "agentId": "nobody"})
+    pi.ask("cancel_agent", agentId=one)
+    end = pi.wait({"type": "tool_execution_end"})
+    again = pi.request({"type": "cancel_agent", "agentId": one})
+    works = {each["agentId"]: each["state"] for each in pi.ask("list_agents")["agents"]}
+    pi.llm.release("g0", "g1")
+    settled = pi.wait({"type": "agent_settled"})
+    states = {each["agentId"]: each["state"] for each in pi.ask("list_agents")["agents"]}
+
+    assert ["agent_not_found"] * 2 == [each["errorCode"] for each in (unknown, again)]
+    assert {one: "cancelled", other: "running"} == works
+    assert {one: "cancelled", other: "completed"} == states
+    assert (one, "cancelled", True) == (*_agent_of(end), end["isError"])
+    assert "with one" == pi.ask("get_last_assistant_text")["text"]
+    assert not settled.get("aborted")
+    assert ["cancelled", "completed"] == [each["outcome"] for each in counted(pi.ask("get_state")["sessionFile"])]
+
+
+def _agent_of(end: Record) -> tuple[str, str]:
+    agent = end["result"]["details"]["agent"]
+    return agent["agentId"], agent["state"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
