@@ -35,7 +35,14 @@ from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.totals import file_totals
 from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process
-from pinnace_rpc.subagents.rights import DEPTH_VARIABLE, ChildStart, ParentState, check_state, child_start
+from pinnace_rpc.subagents.rights import (
+    DEPTH_VARIABLE,
+    WITHHELD_VARIABLES,
+    ChildStart,
+    ParentState,
+    check_state,
+    child_start,
+)
 from pinnace_spec.records.messages import DIALOG_METHODS, ApprovalMode, Model, Usage
 
 if TYPE_CHECKING:  # for annotations alone
@@ -114,6 +121,8 @@ class _Running:
     approval: ApprovalMode
     changed: trio.Event
     cancellation: trio.CancelScope
+    reserved: float
+    """What it may cost."""
     has_begun: bool = False
     """Whether the session has its entry, which is where clients have its id from."""
     has_ended: bool = False
@@ -129,6 +138,7 @@ class Children:
         *,
         is_project_trusted: bool,
         key_provider: Callable[[], str | None],
+        withheld: Mapping[str, str],
         most: int | None,
         depth: int | None,
     ) -> None:
@@ -139,6 +149,7 @@ class Children:
             start_folder: The folder that it was started in.
             is_project_trusted: Whether that has brought files of a project, and they were trusted.
             key_provider: Returns the provider that the key of the command line is for.
+            withheld: Variables that it gets although they are not in the environment of this process any more.
             most: How many may work at the same time; None: as usual.
             depth: How many may be below each other; None: as usual.
         """
@@ -146,6 +157,7 @@ class Children:
         self._start_folder = start_folder
         self._is_project_trusted = is_project_trusted
         self._key_provider = key_provider
+        self._withheld = withheld
         self._most = MOST_AT_ONCE if most is None else most
         self._max_depth = MOST_DEPTH if depth is None else depth
         self._depth = _depth()
@@ -183,7 +195,7 @@ class Children:
             "cwd": start.session_folder,
         }
         cancellation = trio.CancelScope()
-        running = self._running[agent_id] = _Running(start.approval, trio.Event(), cancellation)
+        running = self._running[agent_id] = _Running(start.approval, trio.Event(), cancellation, start.max_cost or 0)
         agent.approval.on_mode = self._change_modes
         try:
             file = await _make_file(session, begun, start)
@@ -216,7 +228,7 @@ class Children:
         self, session: Session, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running
     ) -> ChildEnd:
         """Run the process from its start to its end, once its beginning is on the disk, and return how it went."""
-        env = {**environment(), **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
+        env = {**environment(), **self._withheld, **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
         file = progress.state.session_file
         words = (*start.words, *(("--no-session",) if file is None else ("--session", file)))
         beside = (partial(self._answer, progress, request.call_id), partial(self._follow_mode, running))
@@ -269,9 +281,19 @@ class Children:
             self._key_provider(),
             self._depth,
             profile.limits.max_turns,
-            agent.cost_left,
+            self._cost_share(agent.cost_left),
         )
         return child_start(request, parent, self._model(agent, request.model), self._max_depth)
+
+    def _cost_share(self, left: float | None) -> float | None:
+        """Return what one may cost that is started now: an equal share, so that all together keep the limit.
+
+        How many an answer will start is not known, so those that may work at the same time are counted. What one has
+        not used is free again when it ends.
+        """
+        if left is None:
+            return None
+        return (left - sum(each.reserved for each in self._running.values())) / (self._most - len(self._running))
 
     def _model(self, agent: "EffectInterpreter", wanted: str | None) -> Model:
         """Return the model of a request, one that this agent may use.
@@ -334,17 +356,20 @@ class Children:
 def children_of(options: Options, configuration: Configuration, cwd: Path) -> Children:
     """Return the sub-agents of an agent that is started in a folder.
 
+    Called before anything is taken out of the environment.
+
     Raises:
         StartupError: It shares its process with others.
     """
     if is_embedded():
         raise StartupError("sub-agents need an agent with a process of its own: start it with Client")
-    settings = configuration.settings
+    settings, env = configuration.settings, environment()
     return Children(
         options,
         str(cwd),
-        is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, environment())),
+        is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, env)),
         key_provider=lambda: configuration.registry.given_key_provider,
+        withheld={name: env[name] for name in WITHHELD_VARIABLES if name in env},
         most=settings.max_subagents,
         depth=settings.max_subagent_depth,
     )
