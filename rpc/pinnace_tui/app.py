@@ -59,6 +59,7 @@ from pinnace_tui.input.keys import Keys, Shortcut, in_words
 from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
 from pinnace_tui.surfaces import KINDS, Surfaces
+from pinnace_tui.working import DEFAULT_DISPLAY, WorkingDisplay
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Connect = Callable[["Dialogs"], "AsyncioClient"]
 
-_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Events after which state or usage are others.
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 _TELLING: Final = frozenset(
@@ -180,8 +180,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Whether the agent knows surfaces."""
         self._reported = ""
         """What the agent knows of the editor."""
-        self._reported_look = ""
-        """What it knows of the theme."""
+        self._reported_look: tuple[str, bool] | None = None
+        """What it knows of the theme, and whether outputs of tools are unfolded."""
+        self._work_display = WorkingDisplay()
+        """How extensions want work to be shown."""
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
         """The agent has been left; the client ends."""
@@ -392,14 +394,21 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._reported = ""
         self._is_drawing = False
         self._drawn_items.forget()
+        self._take_display(WorkingDisplay())
         with suppress(pinnace.CommandFailed):
-            self._reported_look = self._look.name
-            await self.client.request("hello", surfaces=True, themes=self.look_names(), theme=self._look.name)
+            self._reported_look = name, tools = self._look.name, self._view.shows_tools
+            await self.client.request("hello", surfaces=True, themes=self.look_names(), theme=name, toolsExpanded=tools)
             self._is_drawing = True
+
+    def _take_display(self, display: "WorkingDisplay") -> None:
+        """Show work and hidden thoughts as extensions want them."""
+        self._work_display = display
+        self._view.label_thinking(display.thinking_label)
+        self._draw_work()
 
     async def _report_editor(self) -> None:
         """Report the text of the editor and the theme, which extensions may read, if they have changed."""
-        client, content, look = self._client, self._editor.text, self._look.name
+        client, content, look = self._client, self._editor.text, (self._look.name, self._view.shows_tools)
         if client is None or not self._is_drawing or not client.is_connected:
             return
         with suppress(pinnace.ClientFailure):
@@ -408,7 +417,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 await client.request("ui_surface_input", surface="editor", text=content)
             if look != self._reported_look:
                 self._reported_look = look
-                await client.request("hello", theme=look)
+                await client.request("hello", theme=look[0], toolsExpanded=look[1])
 
     def _begin(self) -> None:
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
@@ -456,6 +465,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             case "ui_theme" if not self.use_look(name := text(event, "theme")):
                 problem = f"An extension has chosen the theme {name}, which does not exist; there are "
                 self.transcript.notice(problem + ", ".join(self._looks), "warning")
+            case "ui_display":
+                self._take_display(WorkingDisplay.read(event))
+            case "ui_tools_expanded":
+                self._view.show(tools=event.get("expanded") is True)
             case "message_end" | "truncated" if kind == "truncated" or self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
@@ -1080,15 +1093,19 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         if self._lost_at:  # the host has ended what was drawn here
             self._lost_at = 0.0
             self._perform(self._offer_surfaces())
-        if since is None and not self._is_compacting:
+        display = DEFAULT_DISPLAY if self._is_compacting else self._work_display
+        if (since is None and not self._is_compacting) or not display.is_visible:
             if self._lines["work"].display:
                 self._draw("work", [])
             return
         spent = 0 if since is None else int(monotonic() - since)
-        what = "Compacting" if self._is_compacting else "Working"
+        what = "Compacting" if self._is_compacting else display.message
         keys = dict(self.keys.rows()).get("app.interrupt", "")
-        sign = _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
-        self._draw("work", [f"{sign} {what} {spent} s · {keys}: abort"])
+        line = f"{what} {spent} s · {keys}: abort"
+        if sign := display.sign(monotonic()):
+            line = f"{sign} {line}"
+        self._lines["work"].display = True
+        self._lines["work"].update(Content.from_rich_text(drawn([line])))
 
 
 def _ends_at(request: Mapping[str, object]) -> float | None:

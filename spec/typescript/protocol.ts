@@ -73,6 +73,8 @@ export type Output =
   | UiSurfaceDraw
   | UiSurfaceClose
   | UiTheme
+  | UiDisplay
+  | UiToolsExpanded
   | McpStatus
   | Warning
   | AgentEnd
@@ -596,7 +598,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22, R-UI-31.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -628,6 +630,11 @@ export interface HelloCommand {
    * This program's alone.
    */
   theme?: string | null;
+  /**
+   * Whether the client shows the outputs of tools unfolded now.
+   * This program's alone.
+   */
+  toolsExpanded?: boolean | null;
 }
 
 /**
@@ -2465,6 +2472,29 @@ export interface TurnStart {
 }
 
 /**
+ * What extensions have set of the client's own displays; each replaces the one before.
+
+What is absent is as the client has it by itself. Texts are in one line, with the sequences of a terminal for
+colours and styles (SGR) and no others.
+ * Rules: R-UI-30.
+ * This program's alone.
+ */
+export interface UiDisplay {
+  /** The type of the record. */
+  type: "ui_display";
+  /** What is shown while a run works, in the place of the client's own words. */
+  workingMessage?: string;
+  /** False: a run's work is not shown. */
+  workingVisible?: boolean;
+  /** The sign of the work: one after the other, again and again; a single one stands still, none is no sign. */
+  workingFrames?: string[];
+  /** For how long each frame is shown, in milliseconds. */
+  workingIntervalMs?: number;
+  /** Stands for thoughts that are folded. */
+  hiddenThinkingLabel?: string;
+}
+
+/**
  * A surface is gone.
  * This program's alone.
  */
@@ -2518,6 +2548,18 @@ export interface UiTheme {
   type: "ui_theme";
   /** Its name. */
   theme: string;
+}
+
+/**
+ * An extension unfolds, or folds, all outputs of tools.
+ * Rules: R-UI-31.
+ * This program's alone.
+ */
+export interface UiToolsExpanded {
+  /** The type of the record. */
+  type: "ui_tools_expanded";
+  /** Whether they are unfolded from now on. */
+  expanded: boolean;
 }
 
 /**

@@ -102,8 +102,19 @@ class Renderer:
         shows_thinking: bool,
         shows_tools: bool,
         of_extensions: ExtensionLines | None = None,
+        thinking_label: str | None = None,
     ) -> None:
-        """Prepare; `shows_…`: whether items of a kind are shown whole unless they are set otherwise."""
+        """Prepare.
+
+        Args:
+            width: The columns.
+            look: The theme.
+            shows_thinking: Whether thoughts are shown whole unless they are set otherwise.
+            shows_tools: Whether other items are.
+            of_extensions: The lines of items that extensions draw.
+            thinking_label: The text of an extension for thoughts that are folded.
+        """
+        self._thinking_label = "Thinking" if thinking_label is None else plain_line(thinking_label)
         self._of_extensions = of_extensions
         self.width = max(width, 4)
         self._look = look
@@ -161,7 +172,8 @@ class Renderer:
                 markdown = AnswerMarkdown(plain(content), code_theme=look.code_theme, hyperlinks=False)
                 return Padding(markdown, (0, 1), style=Style(color=look["text"]))
             case ThinkingItem(content):
-                return self._folded(item, "Thinking", content, Style(color=look["thinkingText"], italic=True))
+                title = "Thinking" if self.is_open(item) else self._thinking_label
+                return self._folded(item, title, content, Style(color=look["thinkingText"], italic=True))
             case SummaryItem(title, content):
                 return self._folded(item, title, content, Style(color=look["muted"]))
             case NoticeItem(content, level):

@@ -46,6 +46,7 @@ from pinnace_spec.records.surface_items import SurfaceItem
 if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.extensions.providers.login import ExtensionLogin
     from pinnace_agent.extensions.providers.stream import ExtensionProvider
+    from pinnace_agent.extensions.services.client_display import ClientDisplay
     from pinnace_agent.extensions.services.items import ItemTable
     from pinnace_agent.extensions.services.surfaces import SurfaceTable
 
@@ -94,12 +95,16 @@ class Runner:
         self.dialogs = DialogTable(send or _drop, self._on_dialog_span)
         self._send = send or _drop
         self._surfaces: SurfaceTable | None = None  # loaded with the first extension that draws
+        self._display: ClientDisplay | None = None  # loaded with the first extension that sets a part of it
         self._items: ItemTable | None = None  # loaded with the first item that an extension is to draw
         ui = (
             UserInterface(generation)
             if send is None
             else RpcUserInterface(
-                generation, self.dialogs, send, DrawingPort(self._surface_table, self._start_drawing, view)
+                generation,
+                self.dialogs,
+                send,
+                DrawingPort(self._surface_table, self._start_drawing, view, self._client_display),
             )
         )
         session = SessionReader(generation, lambda: view.session)
@@ -269,6 +274,14 @@ class Runner:
             self._surfaces = SurfaceTable(self._send, self._draw, is_offered=self._view.mode == "tui")
         return self._surfaces
 
+    def _client_display(self) -> "ClientDisplay | None":
+        """Return what this instance has set of the client's own displays; None: nothing can be."""
+        if self._display is None and self._draw is not None and not self.generation.is_stale:
+            from pinnace_agent.extensions.services.client_display import ClientDisplay
+
+            self._display = ClientDisplay(self._send, is_offered=self._view.mode == "tui")
+        return self._display
+
     def _start_drawing(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
         """Start a component; one of code that belongs to no extension is the first one's."""
         self._start_task(path if path in self._paths else next(iter(self._paths)), event, work)
@@ -277,6 +290,8 @@ class Runner:
         """Let extensions draw in the client's terminal from now on, or not."""
         if self._surfaces is not None:
             self._surfaces.offer(is_offered=is_offered)
+        if self._display is not None:
+            self._display.offer(is_offered=is_offered)
         if self._items is not None and not is_offered:
             self._items.close_all()
 
@@ -373,6 +388,8 @@ class Runner:
         self.dialogs.close_all(for_good=_STALE.get(reason, reason))
         if self._surfaces is not None:
             self._surfaces.close_all()
+        if self._display is not None:
+            self._display.close()
         if self._items is not None:
             self._items.close_all()
         self.generation.end(_STALE.get(reason, reason))
