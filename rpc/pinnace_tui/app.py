@@ -165,7 +165,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._editor.ask_arguments = self._complete_arguments
         self._search = SearchLine()
         self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
-        self._drawn_items = DrawnItems(self._view.redraw)
+        self._drawn_items = DrawnItems(self._view.redraw, self.transcript.is_growing)
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}

@@ -2120,7 +2120,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -3110,9 +3110,9 @@ export interface Interruption {
 
 /** What an extension draws of the conversation: the items of one kind and one name. */
 export interface ItemRenderer {
-  /** A call of a tool, its result, a custom message, or a custom entry. */
-  kind: "call" | "result" | "message" | "entry";
-  /** The name of the tool, or the custom type. */
+  /** A call of a tool, its result, a custom message, a custom entry, or Markdown. */
+  kind: "call" | "result" | "message" | "entry" | "markdown";
+  /** The name of the tool, or `*` for all without a renderer of this kind; the custom type; whose Markdown it is. */
   name: string;
   /** Whether the client puts it into the frame that its own items of this kind have. */
   framed: boolean;
@@ -3751,8 +3751,8 @@ export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
 /** An item of the conversation, as the client has it, that an extension is to draw. */
 export interface SurfaceItem {
-  /** A call of a tool, its result, a custom message, or a custom entry. */
-  kind: "call" | "result" | "message" | "entry";
+  /** A call of a tool, its result, a custom message, a custom entry, or Markdown. */
+  kind: "call" | "result" | "message" | "entry" | "markdown";
   /** The name. */
   name: string;
   /** The id by which it is referred to. */

@@ -27,14 +27,18 @@ export default function (pi) {
       ui.setStatus("fold", `unfolded before: ${before}`);
     },
   });
+  pi.registerMarkdownTransformer((markdown, { isStreaming }) => markdown.replaceAll("-->", isStreaming ? "…" : "→"));
+  pi.registerToolRenderer((name, next) =>
+    name === "ls" ? { renderCall: (args) => ({ render: () => [`lists ${args.path}`], invalidate() {} }) } : next());
   pi.registerCommand("hide", { handler: async (args, { ui }) => ui.setWorkingVisible(false) });
 }
 """
 SCRIPT: Final = r"""
 turns:
   - thinking: ["First this,\n", "then that."]
-    tools: [{name: bash, arguments: {command: seq 20}}]
-  - text: that was it
+    text: to --> fro
+    tools: [{name: ls, arguments: {path: .}}, {name: bash, arguments: {command: seq 20}}]
+  - text: that --> it
     hang: true
 """
 
@@ -56,7 +60,7 @@ def line(screen: str, words: str) -> str:
 @NEEDS_TMUX
 @pytest.mark.skipif(not EXAMPLES.exists(), reason="no pi 1.5.2: scripts/peers judged installs it")
 def test_work_and_thoughts_are_shown_as_the_examples_set_them(folder: Path, node_program: str) -> None:
-    """R-UI-30, R-UI-31: words, a sign with its colour, no sign, no line; a label; unfolded outputs of tools."""
+    """R-UI-30 to R-UI-33: words, a sign with its colour, no sign, no line; a label; folding; renderers, Markdown."""
     env = environment(folder, PINNACE_NODE=node_program, PINNACE_OFFLINE_SCRIPT=str(folder / "script.yaml"))
     files = [*(EXAMPLES / name for name in NAMES), folder / "folding.mjs"]
     flags = [word for each in files for word in ("-e", str(each))]
@@ -66,8 +70,9 @@ def test_work_and_thoughts_are_shown_as_the_examples_set_them(folder: Path, node
         terminal.shows("0% of 128k", "Indicator: custom spinner")
         command(terminal, "/working-indicator dot")
         terminal.shows("Indicator: static dot")
-        command(terminal, "work")
-        screen = terminal.shows("▸ Pondering... (2 lines)", "● Working... (custom)", "that was it", "… 14 more lines")
+        command(terminal, "work --> rest")
+        screen = terminal.shows("▸ Pondering... (2 lines)", "● Working... (custom)", "… 14 more lines")
+        terminal.shows("> work → rest", "to → fro", "✗ lists .", "that … it")
         assert line(screen, "(custom)").startswith("● Working... (custom) ")
         assert line(screen, "(custom)").endswith(" s · Escape: abort")
         coloured = line(terminal.screen("-e"), "(custom)")
@@ -90,6 +95,6 @@ def test_work_and_thoughts_are_shown_as_the_examples_set_them(folder: Path, node
         command(terminal, "/hide")
         wait_for(lambda: "Escape: abort" not in terminal.screen())
         terminal.press("Escape")
-        terminal.shows("Aborted.")
+        terminal.shows("Aborted.", "that → it")
     finally:
         terminal.end()

@@ -41,7 +41,7 @@ from pinnace_agent.extensions.services.dialogs import DialogTable, SpanEdge
 from pinnace_agent.extensions.services.error_records import failure_record, failure_text, ownership
 from pinnace_agent.extensions.services.watchdog import Owner, Watchdog
 from pinnace_spec.records.messages import DialogMethod
-from pinnace_spec.records.surface_items import SurfaceItem
+from pinnace_spec.records.surface_items import ANY_TOOL, SurfaceItem
 
 if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.extensions.providers.login import ExtensionLogin
@@ -321,15 +321,29 @@ class Runner:
         if self._items is None:
             from pinnace_agent.extensions.services.items import ItemPort, ItemTable
 
-            port = ItemPort(self._send, self._draw, self._renderer, self._start_task, self.isolated, self.report_error)
+            port = ItemPort(
+                self._send, self._draw, self._find_renderers, self._start_task, self.isolated, self.report_error
+            )
             self._items = ItemTable(port)
         self._items.take(surface, columns, item)
 
-    def _renderer(self, kind: str, name: str) -> tuple[str, ItemRenderer] | None:
-        for extension in self.extensions:
-            if self._is_bound and (found := extension.renderers.get((kind, name))) is not None:
-                return extension.path, found
-        return None
+    def _find_renderers(self, kind: str, name: str) -> Sequence[tuple[str, ItemRenderer]]:
+        """Return what draws an item, in the order in which it is tried; of several for one name the first one loaded.
+
+        Markdown is changed by all.
+        """
+        if not self._is_bound:
+            return ()
+        keys = [(kind, ANY_TOOL), (kind, name)] if kind in ("call", "result") else [(kind, name)]
+        found = [
+            (each, extension.path, renderer)
+            for each in keys
+            for extension in self.extensions
+            if (renderer := extension.renderers.get(each)) is not None
+        ]
+        named = [each for each in found if each[0] == (kind, name)]
+        left = [] if kind == "markdown" or name == ANY_TOOL else named[1:]
+        return [each[1:] for each in found if each not in left]
 
     # Keys.
 
