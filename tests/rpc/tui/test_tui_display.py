@@ -1,17 +1,20 @@
 """Work and hidden thoughts in a real terminal, as the original's own examples set them, by tmux."""
 
+import asyncio
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.rpc.tui.terminal import environment
+from tests.rpc.tui.terminal import environment, terminal
 from tests.rpc.tui.test_tui_surfaces import EXAMPLES, command
 from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal, wait_for
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
+from pinnace_tui.content.look import LOOKS, Look
 
 NAMES: Final = "working-message-test.ts working-indicator.ts hidden-thinking-label.ts".split()
 # Of the examples' own colours, or the nearest of 256.
@@ -98,3 +101,36 @@ def test_work_and_thoughts_are_shown_as_the_examples_set_them(folder: Path, node
         terminal.shows("Aborted.", "that → it")
     finally:
         terminal.end()
+
+
+def test_themes_of_a_trusted_project_are_used_and_named_to_extensions(tmp_path: Path) -> None:
+    """R-UI-22: once the agent reports the trust; a wanted theme may be among them, a wrong one is reported."""
+    extension = tmp_path / "names.py"
+    extension.write_text(
+        "def extension(pi):\n    @pi.command('names', description='names')\n"
+        "    def names(ctx, args):\n        ui = ctx.ui\n"
+        "        ui.set_status('names', f'{ui.theme.name} {ui.get_all_themes()}')\n"
+    )
+    env = environment(tmp_path)
+    (tmp_path / "project" / ".pi" / "themes").mkdir(parents=True)
+    asked: list[str] = []
+
+    def looks_of(project: str) -> tuple[list[Look], list[str]]:
+        asked.append(project)
+        return [*LOOKS, replace(LOOKS[1], name="project")], ["a.json: wrong"]
+
+    async def check(flag: str, *, is_trusted: bool) -> None:
+        flags = ("-e", str(extension), flag)
+        async with terminal(tmp_path, *flags, env=env, look="project", looks_of=looks_of) as screen:
+            await screen.shows("a.json: wrong" if is_trusted else "no theme project; there are dark, light")
+            screen.editor.put("/names")
+            await screen.press("enter")
+            own = "dark', 'light', 'high-contrast'"
+            expected = f"project ['{own}, 'project']" if is_trusted else f"dark ['{own}]"
+            await screen.until(lambda: expected in screen.line("#footer"))
+
+    asyncio.run(check("--approve", is_trusted=True))
+    assert {str(tmp_path / "project")} == set(asked)
+    asked.clear()
+    asyncio.run(check("--no-approve", is_trusted=False))
+    assert asked == []
