@@ -44,6 +44,7 @@ _HTTP: Final = (
 
 def main() -> None:
     """Load, and fork on request until the tests have ended; in a fork, run the program."""
+    gc.disable()  # what is loaded stays
     added = added_variables()
     connection = socket.socket(fileno=int(sys.argv[1]))
     for name in (*_modules_of_an_agent(), *_HTTP, *sys.argv[2:]):
@@ -51,6 +52,7 @@ def main() -> None:
             import_module(name)
     gc.collect()
     gc.freeze()
+    gc.enable()
     order, stdio = _serve(connection)
     _become(order, stdio, added)
     from pinnace_rpc.cli.main import main as run

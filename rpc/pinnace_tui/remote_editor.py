@@ -1,4 +1,4 @@
-"""The editor of an extension: keys go to it, and what it holds and asks for comes back (R-UI-30).
+"""The editor of an extension: keys go to it, and what it holds and asks for comes back (R-UI-40).
 
 Each key is kept until the extension has taken it, so that nothing that is typed is lost when it fails: the client's own
 editor, which has the same text, then takes what is left, in order. A change of the whole text waits until the extension

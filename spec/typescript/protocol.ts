@@ -10,6 +10,7 @@ export type Command =
   | AbortCommand
   | AbortRetryCommand
   | AbortToolCommand
+  | CancelAgentCommand
   | BashCommand
   | AbortBashCommand
   | GetStateCommand
@@ -74,6 +75,8 @@ export type Output =
   | UiInput
   | UiSurfaceClose
   | UiTheme
+  | UiDisplay
+  | UiToolsExpanded
   | McpStatus
   | Warning
   | AgentEnd
@@ -107,6 +110,7 @@ export type Response =
   | AbortResponse
   | AbortRetryResponse
   | AbortToolResponse
+  | CancelAgentResponse
   | BashResponse
   | AbortBashResponse
   | GetStateResponse
@@ -241,6 +245,20 @@ export interface BranchCommand {
   id?: string | number | null;
   /** The place of the entry in the session, from 0. */
   entryIndex: number;
+}
+
+/**
+ * End one sub-agent of the session; its call ends with an error result, and the run continues.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-08.
+ * This program's alone.
+ */
+export interface CancelAgentCommand {
+  /** The type of the record. */
+  type: "cancel_agent";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`). */
+  agentId: string;
 }
 
 /**
@@ -597,7 +615,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22, R-UI-31.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -629,6 +647,11 @@ export interface HelloCommand {
    * This program's alone.
    */
   theme?: string | null;
+  /**
+   * Whether the client shows the outputs of tools unfolded now.
+   * This program's alone.
+   */
+  toolsExpanded?: boolean | null;
 }
 
 /**
@@ -1122,6 +1145,21 @@ export interface BranchResponse {
   success: true;
   /** What the command returns. */
   data: Branched;
+}
+
+/**
+ * `cancel_agent` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface CancelAgentResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "cancel_agent";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
 }
 
 /**
@@ -2118,7 +2156,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -2470,10 +2508,33 @@ export interface TurnStart {
 }
 
 /**
+ * What extensions have set of the client's own displays; each replaces the one before.
+
+What is absent is as the client has it by itself. Texts are in one line, with the sequences of a terminal for
+colours and styles (SGR) and no others.
+ * Rules: R-UI-30.
+ * This program's alone.
+ */
+export interface UiDisplay {
+  /** The type of the record. */
+  type: "ui_display";
+  /** What is shown while a run works, in the place of the client's own words. */
+  workingMessage?: string;
+  /** False: a run's work is not shown. */
+  workingVisible?: boolean;
+  /** The sign of the work: one after the other, again and again; a single one stands still, none is no sign. */
+  workingFrames?: string[];
+  /** For how long each frame is shown, in milliseconds. */
+  workingIntervalMs?: number;
+  /** Stands for thoughts that are folded. */
+  hiddenThinkingLabel?: string;
+}
+
+/**
  * The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
 
 One that reports a text alone may replace an unwritten one for the same surface and client.
- * Rules: R-UI-30.
+ * Rules: R-UI-40.
  * This program's alone.
  */
 export interface UiInput {
@@ -2550,6 +2611,18 @@ export interface UiTheme {
   type: "ui_theme";
   /** Its name. */
   theme: string;
+}
+
+/**
+ * An extension unfolds, or folds, all outputs of tools.
+ * Rules: R-UI-31.
+ * This program's alone.
+ */
+export interface UiToolsExpanded {
+  /** The type of the record. */
+  type: "ui_tools_expanded";
+  /** Whether they are unfolded from now on. */
+  expanded: boolean;
 }
 
 /**
@@ -2989,7 +3062,7 @@ export interface Entries {
 }
 
 /** What went wrong, for programs: `errorCode` beside the text in `error`. */
-export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
+export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "agent_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
 
 /** A user's message that can be forked from. */
 export interface ForkMessage {
@@ -3100,9 +3173,9 @@ export interface Interruption {
 
 /** What an extension draws of the conversation: the items of one kind and one name. */
 export interface ItemRenderer {
-  /** A call of a tool, its result, a custom message, or a custom entry. */
-  kind: "call" | "result" | "message" | "entry";
-  /** The name of the tool, or the custom type. */
+  /** A call of a tool, its result, a custom message, a custom entry, or Markdown. */
+  kind: "call" | "result" | "message" | "entry" | "markdown";
+  /** The name of the tool, or `*` for all without a renderer of this kind; the custom type; whose Markdown it is. */
   name: string;
   /** Whether the client puts it into the frame that its own items of this kind have. */
   framed: boolean;
@@ -3741,8 +3814,8 @@ export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
 /** An item of the conversation, as the client has it, that an extension is to draw. */
 export interface SurfaceItem {
-  /** A call of a tool, its result, a custom message, or a custom entry. */
-  kind: "call" | "result" | "message" | "entry";
+  /** A call of a tool, its result, a custom message, a custom entry, or Markdown. */
+  kind: "call" | "result" | "message" | "entry" | "markdown";
   /** The name. */
   name: string;
   /** The id by which it is referred to. */
@@ -4126,6 +4199,7 @@ export interface ResponseOf {
   abort: AbortResponse;
   abort_retry: AbortRetryResponse;
   abort_tool: AbortToolResponse;
+  cancel_agent: CancelAgentResponse;
   bash: BashResponse;
   abort_bash: AbortBashResponse;
   get_state: GetStateResponse;

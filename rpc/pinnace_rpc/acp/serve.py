@@ -42,6 +42,7 @@ def run(options: Options, words: Sequence[str]) -> int:
     if (problem := stdio.wrong_direction()) is not None:
         raise StartupError(problem)
     server = _Server(options, words)
+    stdio.end_start()
     trio.run(server.run, stdio.take_stdout())
     if server.signal_number == signal.SIGINT:
         stdio.die_by(signal.SIGINT)

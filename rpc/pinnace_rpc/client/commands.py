@@ -123,6 +123,14 @@ class Commands(ABC):
         """
         await self.request("abort_tool", entryId=entry_id)
 
+    async def cancel_agent(self, agent_id: str) -> None:
+        """End one sub-agent of the session; its call ends with an error result, and the run continues.
+
+        Args:
+            agent_id: The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`).
+        """
+        await self.request("cancel_agent", agentId=agent_id)
+
     async def bash(self, command: str, *, exclude_from_context: bool | None = None) -> replies.ShellResult:
         """Run a shell command of the client.
 
@@ -417,6 +425,7 @@ class Commands(ABC):
         surfaces: bool | None = None,
         themes: Sequence[str] | None = None,
         theme: str | None = None,
+        tools_expanded: bool | None = None,
     ) -> replies.Hello:
         """Identify the agent; as the first command, select the profile.
 
@@ -426,6 +435,7 @@ class Commands(ABC):
             surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
             themes: The names of the client's themes, of which extensions may choose one.
             theme: The theme that the client shows now.
+            tools_expanded: Whether the client shows the outputs of tools unfolded now.
         """
         data = await self.request(
             "hello",
@@ -434,6 +444,7 @@ class Commands(ABC):
             surfaces=surfaces,
             themes=themes,
             theme=theme,
+            toolsExpanded=tools_expanded,
         )
         return cast("replies.Hello", data_of("hello", data))
 

@@ -344,8 +344,8 @@ class HostedAgent:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the process was asked for something that waits for its extensions, and has not answered."""
-        return self._probe is not None and not self._has_started
+        """Whether the process has not answered yet what waits for its extensions: without one it may not start."""
+        return not self._has_started
 
     def prepare(self, start: AgentLaunch, reason: EpochReason) -> AgentLaunch:
         """Return what the next process is started with: it continues the session.
@@ -442,7 +442,7 @@ class HostedAgent:
         """Wait until the process has loaded its extensions, without which it may not start, or there is no process.
 
         It answers reads before. The host sends it a command that waits for them and has no effect: a switch to a file
-        that does not exist.
+        that does not exist, as soon as it has answered at all.
         """
         while not self._takes_commands and not self._is_over:
             await self._process_changed.park()
@@ -922,6 +922,8 @@ class HostedAgent:
         if self.summary.take_state(data):
             self._nursery.start_soon(self._ask_totals)
         self._keep_session(data)
+        if not self._is_known:
+            self._nursery.start_soon(self.wait_started)
         self._is_known = True
         self._process_changed.unpark_all()
         self._supervisor.answered()

@@ -8,7 +8,6 @@ in a process of others (`owns_process=False`) leaves that process alone: no sign
 Only here and in `jobs` are groups of exceptions and defects handled.
 """
 
-import gc
 import logging
 import os
 import signal
@@ -141,9 +140,7 @@ class ProcessRun:
             otherwise: Returns the mode's own exit code, for an end from inside.
         """
         self._otherwise = otherwise or _success
-        # Loaded modules stay: they are not searched for garbage again.
-        gc.freeze()
-        gc.enable()
+        stdio.end_start()
         if self._has_log:
             from pinnace_rpc.server.log_file import log_session
 

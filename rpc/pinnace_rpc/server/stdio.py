@@ -1,4 +1,4 @@
-"""stdin, stdout, signals and the end of the process.
+"""stdin, stdout, signals, and the beginning and the end of a process that serves.
 
 Standard output belongs to the protocol: it is kept as a private descriptor, and descriptor 1 is pointed at stderr, so
 that a stray print, or a child that inherits it, never writes into the protocol. POSIX only; the only file to change for
@@ -6,6 +6,7 @@ another platform.
 """
 
 import fcntl
+import gc
 import logging
 import os
 import signal
@@ -81,6 +82,15 @@ def configure_logging(options: Options) -> "Callable[[Mapping[str, object]], Non
 
 _borrowed: Final[list[int]] = []
 """Descriptors that were blocking and whose mode another process shares."""
+
+
+def end_start() -> None:
+    """Say that all is loaded: it stays, and is not searched for garbage, which is collected from now on.
+
+    The command line starts every mode without collecting; each mode that runs for long calls this before it serves.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 def _own(descriptor: int, access: int) -> int:

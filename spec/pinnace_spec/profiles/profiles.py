@@ -41,6 +41,8 @@ EVENT_NAMES: Final = (
     "ui_input",
     "ui_surface_close",
     "ui_theme",
+    "ui_display",
+    "ui_tools_expanded",
     "mcp_status",
     "warning",
     "bash_execution_update",

@@ -35,6 +35,9 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "abort_tool": {
         "entryId": (str, ..., "entryId"),
     },
+    "cancel_agent": {
+        "agentId": (str, ..., "agentId"),
+    },
     "bash": {
         "command": (str, ..., "command"),
         "excludeFromContext": (bool, False, "excludeFromContext"),
@@ -131,6 +134,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "surfaces": (bool, None, "surfaces"),
         "themes": (list, None, "themes"),
         "theme": (str, None, "theme"),
+        "toolsExpanded": (bool, None, "toolsExpanded"),
     },
     "ui_surface_input": {
         "surface": (str, ..., "surface"),
@@ -213,6 +217,7 @@ READS: Final = (
 
 SETTINGS: Final = (
     "abort_tool",
+    "cancel_agent",
     "set_session_name",
     "set_label",
     "set_model",
@@ -265,6 +270,7 @@ OVERTAKING: Final = (
 
 OWN_COMMANDS: Final = (
     "abort_tool",
+    "cancel_agent",
     "get_tools",
     "get_shortcuts",
     "get_completions",

@@ -291,6 +291,18 @@ class AbortTool(CommandModel):
     """The entry that the result of the call will be, as the records of the call name it."""
 
 
+class CancelAgent(CommandModel):
+    """End one sub-agent of the session; its call ends with an error result, and the run continues."""
+
+    since = None
+    group = "Runs"
+    kind = "setting"
+    errors = (E.AGENT_NOT_FOUND, *_WAITS)
+    type: Literal["cancel_agent"]
+    agentId: StrictStr
+    """The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`)."""
+
+
 class Bash(CommandModel):
     """Run a shell command of the client."""
 
@@ -788,6 +800,8 @@ class Hello(CommandModel):
     """The names of the client's themes, of which extensions may choose one."""
     theme: StrictStr | None = None
     """The theme that the client shows now."""
+    toolsExpanded: StrictBool | None = None
+    """Whether the client shows the outputs of tools unfolded now."""
 
 
 class UiSurfaceInput(CommandModel):

@@ -7,6 +7,7 @@ constructed after the published format, never recorded.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, cast
 
 import pytest
@@ -33,8 +34,6 @@ from pinnace_spec.records.messages import (
     ToolCall,
     zero_usage,
 )
-
-anthropic = pytest.importorskip("anthropic", reason="needs the extra `sdk`")
 
 KEY = "sk-ant-api03-0123456789abcdef"
 IMAGE: ImageContent = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
@@ -106,13 +105,20 @@ def exhausted(value: object) -> object:
     return value
 
 
-# Kept: what it gives is checked only when it is read, and panics in Rust without it.
-REQUESTS: TypeAdapter[Any] = TypeAdapter(anthropic.types.message_create_params.MessageCreateParamsStreaming)
+def package() -> Any:
+    """Import the package: here, since that takes a second, which no test that is only collected needs."""
+    return pytest.importorskip("anthropic", reason="needs the extra `sdk`")
+
+
+@cache
+def published() -> TypeAdapter[Any]:
+    """Return its type of a request. Kept: what it gives is checked when it is read, and panics in Rust without it."""
+    return TypeAdapter(package().types.message_create_params.MessageCreateParamsStreaming)
 
 
 def accepted(body: object) -> object:
     """Return what the package's types make of a body: what they do not know is missing, what is wrong raises."""
-    return exhausted(REQUESTS.validate_python(body))
+    return exhausted(published().validate_python(body))
 
 
 @pytest.mark.parametrize("level", THINKING_LEVELS)
@@ -241,7 +247,7 @@ def read_by_us(base_url: str) -> AssistantMessage:
 def read_by_them(base_url: str) -> Any:
     question: Any = [{"role": "user", "content": "hi"}]
     with (
-        anthropic.Anthropic(base_url=base_url, api_key=KEY, max_retries=0) as client,
+        package().Anthropic(base_url=base_url, api_key=KEY, max_retries=0) as client,
         client.messages.stream(model="m1", max_tokens=10, messages=question) as stream,
     ):
         return stream.get_final_message()
@@ -320,7 +326,7 @@ def test_what_we_call_an_error_inside_of_a_stream_the_package_does_too() -> None
     response = {"chunks": [{"text": "a"}, {"event": event}], "finish": None, "usage": None, "done": False}
     with FakeLlm([response, response]) as llm:
         ours = read_by_us(llm.base_url)
-        with pytest.raises(anthropic.APIStatusError) as caught:
+        with pytest.raises(package().APIStatusError) as caught:
             read_by_them(llm.base_url)
 
     assert json.loads(ours.get("errorMessage", "")) == caught.value.body == event
@@ -332,7 +338,7 @@ def test_a_refusal_holds_what_the_package_holds_of_it(status: int) -> None:
     response = {"error": {"status": status, "body": body}}
     with FakeLlm([response, response]) as llm:
         ours = read_by_us(llm.base_url)
-        with pytest.raises(anthropic.APIStatusError) as caught:
+        with pytest.raises(package().APIStatusError) as caught:
             read_by_them(llm.base_url)
 
     code, _, rest = ours.get("errorMessage", "").partition(" ")

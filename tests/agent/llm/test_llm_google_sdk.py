@@ -20,9 +20,6 @@ from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_fuzz.harness.model_server.raw_server import Answer, RawServer, Reply
 from pinnace_spec.records.messages import AssistantMessage, Message, ThinkingLevel, zero_usage
 
-genai: Any = pytest.importorskip("google.genai", reason="needs the extra `sdk`")
-types: Any = pytest.importorskip("google.genai.types")
-
 KEY = "AIzaSy0123456789abcdef"
 OLD, NEW = "gemini-2.5-flash", "gemini-3.1-pro-preview"
 SIGNATURE = "c2lnbmVk"
@@ -85,6 +82,11 @@ def request_to(model_id: str, level: ThinkingLevel, base_url: str = "http://127.
     return LlmRequest(model, "Be brief.", history(model_id), TOOLS, level, KEY, {}, "s1")
 
 
+def types() -> Any:
+    """Import the package's types: here, since that takes a second, which no test that is only collected needs."""
+    return pytest.importorskip("google.genai.types", reason="needs the extra `sdk`")
+
+
 def streaming(*events: bytes) -> Answer:
     def answer(reply: Reply) -> None:
         reply.head()
@@ -96,20 +98,20 @@ def streaming(*events: bytes) -> Answer:
 
 def chunks_of_theirs(server: RawServer, model_id: str, body: Mapping[str, Any] | None = None) -> Iterator[Any]:
     """Ask with the package: either a word, or what `body` says in its own terms."""
-    options = types.HttpOptions(base_url=server.url, api_version="v1beta")
+    options = types().HttpOptions(base_url=server.url, api_version="v1beta")
     contents: Any = "hi"
     config = None
     if body is not None:
-        contents = [types.Content.model_validate(each) for each in body["contents"]]
-        config = types.GenerateContentConfig.model_validate(
+        contents = [types().Content.model_validate(each) for each in body["contents"]]
+        config = types().GenerateContentConfig.model_validate(
             {
                 **body["generationConfig"],
                 "systemInstruction": body["systemInstruction"],
-                "tools": [types.Tool.model_validate(tool) for tool in body["tools"]],
+                "tools": [types().Tool.model_validate(tool) for tool in body["tools"]],
                 "automaticFunctionCalling": {"disable": True},
             }
         )
-    with genai.Client(api_key=KEY, http_options=options) as client:
+    with pytest.importorskip("google.genai").Client(api_key=KEY, http_options=options) as client:
         yield from client.models.generate_content_stream(model=model_id, contents=contents, config=config)
 
 
@@ -122,19 +124,19 @@ def plain(model: Any) -> object:
 def test_the_packages_types_take_our_requests_and_lose_nothing(model_id: str, level: ThinkingLevel) -> None:
     body = json.loads(http_request(request_to(model_id, level)).body)
 
-    assert [plain(types.Content.model_validate(content)) for content in body["contents"]] == body["contents"]
-    assert plain(types.Content.model_validate(body["systemInstruction"])) == body["systemInstruction"]
-    assert plain(types.GenerationConfig.model_validate(body["generationConfig"])) == body["generationConfig"]
-    assert [plain(types.Tool.model_validate(tool)) for tool in body["tools"]] == body["tools"]
+    assert [plain(types().Content.model_validate(content)) for content in body["contents"]] == body["contents"]
+    assert plain(types().Content.model_validate(body["systemInstruction"])) == body["systemInstruction"]
+    assert plain(types().GenerationConfig.model_validate(body["generationConfig"])) == body["generationConfig"]
+    assert [plain(types().Tool.model_validate(tool)) for tool in body["tools"]] == body["tools"]
 
 
 def in_its_words(body: bytes) -> dict[str, object]:
     """Return a body in the package's own spelling: it writes some names in either way, as the server takes them."""
     sent = json.loads(body)
     read = {
-        "contents": [plain(types.Content.model_validate(content)) for content in sent.pop("contents")],
-        "tools": [plain(types.Tool.model_validate(tool)) for tool in sent.pop("tools")],
-        "generationConfig": plain(types.GenerationConfig.model_validate(sent.pop("generationConfig"))),
+        "contents": [plain(types().Content.model_validate(content)) for content in sent.pop("contents")],
+        "tools": [plain(types().Tool.model_validate(tool)) for tool in sent.pop("tools")],
+        "generationConfig": plain(types().GenerationConfig.model_validate(sent.pop("generationConfig"))),
     }
     sent["systemInstruction"].pop("role", None)  # says nothing: there is only one that speaks there
     return {**read, **sent}

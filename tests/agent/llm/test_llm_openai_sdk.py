@@ -40,8 +40,6 @@ from pinnace_spec.records.messages import (
     zero_usage,
 )
 
-openai = pytest.importorskip("openai", reason="needs the extra `sdk`")
-
 KEY = "sk-0123456789abcdef"
 IMAGE: ImageContent = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 TOOL = ToolSpec("bash", "Runs.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -113,9 +111,15 @@ def request_of(model: Model, *messages: Message, level: ThinkingLevel = "off") -
     return LlmRequest(model, "Be brief.", messages or history_of(model), [TOOL], level, KEY, {}, "s1")
 
 
+def package() -> Any:
+    """Import the package: here, since that takes a second, which no test that is only collected needs."""
+    return pytest.importorskip("openai", reason="needs the extra `sdk`")
+
+
 @cache
 def published(api: str) -> TypeAdapter[Any]:
     """Return the package's type of a streamed request. Kept: what it gives is checked only when it is read."""
+    package()
     if api == "openai-responses":
         params = import_module("openai.types.responses.response_create_params")
         return TypeAdapter(params.ResponseCreateParamsStreaming)
@@ -256,7 +260,7 @@ def theirs_of_responses(client: Any) -> Answered:
 
 def theirs(api: str, base_url: str) -> Answered:
     """Ask with the package's client."""
-    with openai.OpenAI(api_key=KEY, base_url=base_url, max_retries=0) as client:
+    with package().OpenAI(api_key=KEY, base_url=base_url, max_retries=0) as client:
         return theirs_of_responses(client) if api == "openai-responses" else theirs_of_completions(client)
 
 

@@ -358,3 +358,35 @@ def test_what_is_wrong_with_a_file_is_reported_before_what_that_makes_impossible
     assert "models.json: is not valid JSON" in first
     assert second.startswith('pinnace: Unknown provider "fake". Known here: ')
     assert (1, b"") == (ended.returncode, ended.stdout)
+
+
+COLLECTING = """
+import gc, sys, trio
+run = trio.run
+def shown(*arguments, **options):
+    print("collects:", gc.isenabled(), file=sys.stderr)
+    return run(*arguments, **options)
+trio.run = shown
+from pinnace_rpc.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--mode rpc --no-session --provider offline", "acp", "-p --no-session --provider offline hello"],
+)
+def test_garbage_is_collected_while_a_mode_runs(arguments: str, tmp_path: Path) -> None:
+    """A start makes none, and is quicker without looking for it; what runs for days must not grow."""
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", COLLECTING, *arguments.split()],
+        stdin=subprocess.DEVNULL,
+        env={**ENVIRONMENT, "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+
+    assert "collects: True" in ended.stderr.splitlines()

@@ -73,7 +73,7 @@ def extension(pi):
         "Keeps the loop, in Python."
         await begun(ctx)
         while True:
-            pass
+            time.sleep(0.001)  # signals are handled between two instructions, and a processor is left to others
 
     @pi.tool
     async def thread(ctx) -> str:

@@ -1,4 +1,4 @@
-"""The editor of messages that extensions draw, as a client sees it. Rule R-UI-30.
+"""The editor of messages that extensions draw, as a client sees it. Rule R-UI-40.
 
 One agent has editors in both languages; each is set by a command.
 """
@@ -115,7 +115,7 @@ def edited(agent: AgentStarter, tmp_path: Path, node_program: str) -> Edited:
 
 
 def test_each_input_is_answered_in_order(edited: Edited) -> None:
-    """R-UI-30: texts, keys and pastes; messages and an action are reported once; an abort ends nothing."""
+    """R-UI-40: texts, keys and pastes; messages and an action are reported once; an abort ends nothing."""
     for language, pasted in (("py", "<p>"), ("node", "p")):
         edited.open(language, "draft")
         for key in ("a", "👍"):
@@ -146,7 +146,7 @@ def test_each_input_is_answered_in_order(edited: Edited) -> None:
 
 
 def test_what_an_editor_leaves_to_the_client_is_reported(edited: Edited) -> None:
-    """R-UI-30: the abort and the end too; what the editor holds is read by extensions."""
+    """R-UI-40: the abort and the end too; what the editor holds is read by extensions."""
     edited.open("py", "a")
     declined = edited.send(data="\x1b", key="escape")
     assert {"taken": declined, "text": "a", "declined": True} == edited.answers(declined)[-1]
@@ -167,7 +167,7 @@ def test_what_an_editor_leaves_to_the_client_is_reported(edited: Edited) -> None
 
 @BOTH
 def test_an_editor_that_fails_is_closed(edited: Edited, language: str) -> None:
-    """R-UI-30: by a key, or by its factory; one that the user closes is opened when it is set again."""
+    """R-UI-40: by a key, or by its factory; one that the user closes is opened when it is set again."""
     edited.open(language, "a")
     edited.pi.ask("ui_surface_input", surface=edited.surface, data="X", key="X", number=9, by="me")
     edited.pi.wait({"type": "ui_surface_close", "surface": edited.surface}, since=0)

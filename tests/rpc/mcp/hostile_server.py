@@ -292,7 +292,7 @@ def call(number: Any, name: str, params: dict[str, Any]) -> None:  # noqa: PLR09
         case "deep-structured":
             send(id=number, result={"content": [], "structuredContent": {"a": deep(600)}})
         case "large-structured":
-            send(id=number, result={"content": [], "structuredContent": {"a": [{"b": [1.5, None]}] * 150_000}})
+            send(id=number, result={"content": [], "structuredContent": {"a": [{"b": [1.5, None]}] * 50_000}})
         case "odd-numbers":
             odd = b'{"content":[],"structuredContent":{"a":%s}}' % (b"9" * 400)
             write(b'{"jsonrpc":"2.0","id":%d,"result":%s}\n' % (number, odd))

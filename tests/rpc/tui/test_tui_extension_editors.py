@@ -94,7 +94,7 @@ def holds(terminal: RealTerminal, *lines: str) -> None:
 
 @NEEDS_TMUX
 def test_the_originals_editors_are_used_by_keys(terminal: RealTerminal) -> None:
-    """R-UI-30: modes, colours and borders; messages, history, completions, pastes, several lines, the end."""
+    """R-UI-40: modes, colours and borders; messages, history, completions, pastes, several lines, the end."""
     terminal.shows("rehearsal")
     use(terminal, "modal", " INSERT")
     terminal.write("hullo")

@@ -5,7 +5,7 @@ A component has `render(width)`, which returns its lines, and may have `handle_k
 at most thirty times a second. All its methods run in one task of the extension, which counts as its code for the
 watchdog. What they raise ends the component, and is raised by `custom` or reported. Rules R-UI-09 to R-UI-11.
 
-An editor (`set_editor_component`, R-UI-30) also has `get_text()` and `set_text(text)`. It sends messages by
+An editor (`set_editor_component`, R-UI-40) also has `get_text()` and `set_text(text)`. It sends messages by
 `screen.submit(text)`, and leaves a key to the client by returning False from `handle_key`.
 """
 

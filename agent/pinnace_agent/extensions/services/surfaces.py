@@ -1,4 +1,4 @@
-"""Surfaces: what extensions draw in the client's terminal, as lines for its width. Rules R-UI-09 to R-UI-11, R-UI-30.
+"""Surfaces: what extensions draw in the client's terminal, as lines for its width. Rules R-UI-09 to R-UI-11, R-UI-40.
 
 A surface is opened by an extension and drawn on whenever that wants to; the client sends its size, keys, and that the
 user has closed it. One that waits for the user (`editor`, `overlay`) ends with whatever ends the waiting. The others

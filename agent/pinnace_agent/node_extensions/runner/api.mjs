@@ -1,14 +1,13 @@
 /** `pi`: what an extension receives to register with and to act through. The agent checks and decides; its errors are thrown here. */
 
 import { busOf } from "./bus.mjs";
-import { ask, now, post } from "./wire.mjs";
+import { ask, now } from "./wire.mjs";
 
 const nothing = () => {};
 
 export function apiOf(extension) {
   const who = { extension: extension.number };
   const call = (name, ...values) => now(who, name, ...values);
-  const accept = (name) => () => post(who, "accepted", name);
   return {
     on(event, handler) {
       if (typeof handler !== "function") throw new Error(`pi.on("${event}"): the handler is not a function`);
@@ -64,8 +63,17 @@ export function apiOf(extension) {
       extension.entryRenderers.set(customType, renderer);
       call("register_renderer", "entry", customType);
     },
-    registerMarkdownTransformer: accept("registerMarkdownTransformer"),
-    registerToolRenderer: accept("registerToolRenderer"),
+    registerMarkdownTransformer(transformer, options) {
+      if (typeof transformer !== "function") throw new Error("pi.registerMarkdownTransformer: the transformer is not a function");
+      const types = new Set(options?.messageTypes ?? ["user", "assistant", "assistant-thinking"]);
+      call("register_renderer", "markdown", [...types].join(" "));
+      extension.markdownTransformer = { transformer, types };
+    },
+    registerToolRenderer(resolver) {
+      if (typeof resolver !== "function") throw new Error("pi.registerToolRenderer: the resolver is not a function");
+      extension.toolResolvers.push(resolver);
+      call("register_renderer", "tool", "*");
+    },
     sendMessage: (message, options) => void call("send_message", message, options ?? {}),
     sendUserMessage: (content, options) => void call("send_user_message", content, options ?? {}),
     appendEntry: (customType, data) => void call("append_entry", customType, data ?? null),

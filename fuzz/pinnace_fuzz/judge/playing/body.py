@@ -17,6 +17,8 @@ from pinnace_spec.observers.verdicts import End, Ending
 LEFT_BEHIND_S = 1.0
 # From the end of stdin or stdout to the exit, which a busy machine is late with.
 EXIT_SEEN_S = 5.0
+# How long one that has written too much has for its end.
+EXCESS_END_S = 0.5
 # A judged agent may write anything. A line of a conversation with all of its pictures is shorter, and so is everything
 # that the cases of one process bring about; both, read, fit into the memory of a small machine.
 MAX_LINE_BYTES: Final = 32 * 1024 * 1024
@@ -113,6 +115,8 @@ class Body(Agent):
     def end(self, quit: Quit, limit_s: float, kill_s: float) -> None:
         """Ask it to end, wait, and note what it leaves behind; killed if it does not end at all.
 
+        One that has written more than is kept is killed: while it is waited for it may write on, and keep a processor.
+
         Args:
             quit: How it is asked.
             limit_s: What it should need at most.
@@ -123,6 +127,9 @@ class Body(Agent):
             self.close_stdin()
             if quit == "signal" and not self.signals:
                 self.signal(signal.SIGTERM)
+            if self.journal.excess and not self.process.await_exit(EXCESS_END_S):
+                self.kill()
+                return
             begun = self.asked_to_end_s or time.monotonic()
             if not self.process.await_exit(max(0.5, begun + kill_s - time.monotonic())):
                 self._how = "hang"

@@ -109,7 +109,7 @@ class AgentObserver(Protocol):
 
     @property
     def is_loading(self) -> bool:
-        """Whether the process was asked for something that waits for its extensions, and has not answered."""
+        """Whether the process has not answered yet what waits for its extensions: without one it may not start."""
         ...
 
     def prepare(self, start: AgentLaunch, reason: EpochReason) -> AgentLaunch:

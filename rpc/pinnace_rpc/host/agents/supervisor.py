@@ -26,9 +26,6 @@ _log = logging.getLogger("pinnace.host")
 RESTART_DELAYS_S: Final = (0.2, 1.0, 5.0)
 STEADY_S: Final = 60.0
 """After so much work a crash counts as the first one."""
-STARTING_S: Final = 5.0
-"""A process may have answered reads when it finds that it can't start, for example without an extension. One that was
-not asked whether it has loaded them counts as new for so long."""
 STOP_S: Final = 10.0
 """Twice what an agent takes at most to end after its stdin; then it is killed."""
 IDLE_S: Final = 30 * 60.0
@@ -234,7 +231,6 @@ class Supervisor:
         if process is None:
             self._step("not_started")
             return
-        began_at = trio.current_time()
         self._pid = process.pid
         self._observer.process_began(process, reason)
         async with trio.open_nursery() as nursery:
@@ -244,7 +240,7 @@ class Supervisor:
             status = await process.wait()
             nursery.cancel_scope.cancel()
         self._pid = None
-        is_new = not answered.is_set() or self._observer.is_loading or trio.current_time() - began_at < STARTING_S
+        is_new = not answered.is_set() or self._observer.is_loading
         event = outcome(status, is_new=is_new)
         if self.life != "stopping" and event == "ended":
             self._step(event)
@@ -307,7 +303,7 @@ def outcome(status: int | None, *, is_new: bool) -> Literal["ended", "refused", 
 
     Args:
         status: As of `HostedProcess.wait`.
-        is_new: Whether it has only begun, or has not answered, or still loads its extensions.
+        is_new: Whether it has not answered, or still loads its extensions.
     """
     if status == 0 or status in _REQUESTED:
         return "ended"

@@ -60,11 +60,14 @@ class ForkOrder(NamedTuple):
 
 def main() -> int:
     """Load everything and fork on request, until the host closes its end; in a child, run an agent to its end."""
+    # What is loaded stays: looking for garbage in it meanwhile takes a quarter of the time.
+    gc.disable()
     added = added_variables()
     zygote = Zygote(int(sys.argv[1]), identity())
     preload()
     gc.collect()
     gc.freeze()
+    gc.enable()
     if (order := zygote.serve()) is None:
         return 0
     arguments = become_agent(order, added)
@@ -216,7 +219,6 @@ def become_agent(order: ForkOrder, added: Mapping[str, str]) -> list[str]:
             _refuse(connection, str(error))
         connection.sendall(b"started")
     keep_stdio(order.stdio)
-    gc.enable()
     arguments = ["--mode", "rpc", *start["arguments"]]
     sys.argv[1:] = arguments
     return arguments

@@ -3,7 +3,7 @@
 They are opened once, drawn while they are open and of a known size, and not while none is drawn; an editor takes what
 is sent to it in order.
 
-Pure. Sources: R-UI-09, R-UI-10, R-UI-13, R-UI-30.
+Pure. Sources: R-UI-09, R-UI-10, R-UI-13, R-UI-40.
 """
 
 from pinnace_spec.observers import edge
@@ -86,7 +86,7 @@ class SurfacesOpen(Automaton):
         self.armed += 1
         name, taken = edge.text(record, "surface"), record.get("taken")
         key = name, edge.text(record, "by")
-        rules = ("R-UI-30",)
+        rules = ("R-UI-40",)
         if name not in self._opened or name in self._closed:
             what = f"record {number} is of the editor {edge.shown(name)}, which is not open"
             self.report(what, number, rules=rules)
