@@ -60,6 +60,8 @@ DRAWING = '> hello h {"surfaces": true}\n< ok h / ui_surface_open {"surface": "a
 SIZED = '> ui_surface_input i {"surface": "a", "columns": 80, "rows": 24}\n'
 ITEM = '> ui_surface_input i {"surface": "a", "columns": 80, "item": {"kind": "call", "name": "t", "id": "c"}}\n'
 DRAWN = '< ui_surface_draw {"surface": "a", "lines": []}\n'
+TYPED = '> ui_surface_input k {"surface": "a", "data": "x", "number": 2, "by": "me"}\n'
+TAKEN = '< ui_input {"surface": "a", "by": "me", "taken": %d, "text": "x"}\n'
 UNDRAWN = '< ui_surface_close {"surface": "a"}\n'
 CHILD_CALL = '{"type": "toolCall", "id": "%s", "name": "subagent", "arguments": {}}'
 CHILDREN = BEGUN + f'< calls {{"content": [{CHILD_CALL % "c1"}, {CHILD_CALL % "c2"}]}}\n'  # to step 8
@@ -112,6 +114,7 @@ GOOD: list[tuple[str, str, str]] = [
         + listed(),
     ),
     ("a surface that is drawn and closed", "I-UI-2", DRAWING + SIZED + DRAWN + UNDRAWN),
+    ("an input that is taken", "I-UI-2", DRAWING + TYPED + TAKEN % 1 + TAKEN % 2 + TAKEN % 2 + UNDRAWN),
     ("an item that is drawn, closed, and drawn again", "I-UI-2", ITEM + DRAWN + UNDRAWN + ITEM + DRAWN),
     ("a write that is confirmed", "I-FIL-1", ASKING + asked("w") + CONFIRMED + "< tool_end c1"),
     (
@@ -290,6 +293,9 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
     ("a drawing on a surface that is closed", "I-UI-2", DRAWING + SIZED + UNDRAWN + DRAWN, [(6,)]),
     ("a drawing of an item that is closed", "I-UI-2", ITEM + DRAWN + UNDRAWN + DRAWN, [(4,)]),
     ("a surface that is closed twice", "I-UI-2", DRAWING + SIZED + UNDRAWN + UNDRAWN, [(6,)]),
+    ("an input that was not sent", "I-UI-2", DRAWING + TYPED + TAKEN % 3, [(5,)]),
+    ("an input that is taken back", "I-UI-2", DRAWING + TYPED + TAKEN % 2 + TAKEN % 1, [(6,)]),
+    ("an input of an editor that is closed", "I-UI-2", DRAWING + TYPED + UNDRAWN + TAKEN % 2, [(6,)]),
     ("a request that was not offered", "I-FIL-1", ASKING.replace("write", "read") + asked("w"), [(12,)]),
     ("a request of no call", "I-FIL-1", ASKING + asked("w", call="c9"), [(12,)]),
     ("a request with the id of another", "I-FIL-1", ASKING + asked("w") + asked("w"), [(12, 13)]),
