@@ -10,6 +10,7 @@ export type Command =
   | AbortCommand
   | AbortRetryCommand
   | AbortToolCommand
+  | CancelAgentCommand
   | BashCommand
   | AbortBashCommand
   | GetStateCommand
@@ -108,6 +109,7 @@ export type Response =
   | AbortResponse
   | AbortRetryResponse
   | AbortToolResponse
+  | CancelAgentResponse
   | BashResponse
   | AbortBashResponse
   | GetStateResponse
@@ -242,6 +244,20 @@ export interface BranchCommand {
   id?: string | number | null;
   /** The place of the entry in the session, from 0. */
   entryIndex: number;
+}
+
+/**
+ * End one sub-agent of the session; its call ends with an error result, and the run continues.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-08.
+ * This program's alone.
+ */
+export interface CancelAgentCommand {
+  /** The type of the record. */
+  type: "cancel_agent";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`). */
+  agentId: string;
 }
 
 /**
@@ -1124,6 +1140,21 @@ export interface BranchResponse {
   success: true;
   /** What the command returns. */
   data: Branched;
+}
+
+/**
+ * `cancel_agent` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface CancelAgentResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "cancel_agent";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
 }
 
 /**
@@ -2999,7 +3030,7 @@ export interface Entries {
 }
 
 /** What went wrong, for programs: `errorCode` beside the text in `error`. */
-export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
+export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "agent_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
 
 /** A user's message that can be forked from. */
 export interface ForkMessage {
@@ -4136,6 +4167,7 @@ export interface ResponseOf {
   abort: AbortResponse;
   abort_retry: AbortRetryResponse;
   abort_tool: AbortToolResponse;
+  cancel_agent: CancelAgentResponse;
   bash: BashResponse;
   abort_bash: AbortBashResponse;
   get_state: GetStateResponse;

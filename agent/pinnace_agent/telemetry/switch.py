@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pinnace_agent.core.surroundings import environment
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, TelemetryExports, unsupported_capture, wanted
+from pinnace_agent.telemetry.variables import CAPTURE, ENDPOINT, HEADERS, TelemetryExports, unsupported_capture, wanted
 
 if TYPE_CHECKING:  # loaded where something is exported
     from pinnace_agent.engine.profile import AgentProfile
@@ -25,13 +25,6 @@ OnRecord = Callable[[Mapping[str, object]], None]
 
 EXTRA: Final = "otel"
 """What the extra installs."""
-HEADERS: Final = (
-    "OTEL_EXPORTER_OTLP_HEADERS",
-    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-)
-"""Hold the keys of collectors."""
 
 
 def begin(profile: "AgentProfile", on_record: OnRecord | None) -> tuple[OnRecord | None, Callable[[], object]]:

@@ -6,6 +6,13 @@ from typing import Final, NamedTuple
 CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Says whether prompts and outputs are exported."""
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+HEADERS: Final = (
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+)
+"""Hold the keys of collectors."""
 _CAPTURING: Final = frozenset({"true", "span_only", "span_and_event"})
 _NOT_CAPTURING: Final = frozenset({"", "false", "no_content"})
 

@@ -119,6 +119,14 @@ class BlockingCommands(ABC):
         """
         self.request("abort_tool", entryId=entry_id)
 
+    def cancel_agent(self, agent_id: str) -> None:
+        """End one sub-agent of the session; its call ends with an error result, and the run continues.
+
+        Args:
+            agent_id: The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`).
+        """
+        self.request("cancel_agent", agentId=agent_id)
+
     def bash(self, command: str, *, exclude_from_context: bool | None = None) -> replies.ShellResult:
         """Run a shell command of the client.
 

@@ -98,6 +98,13 @@ def abort_tool(agent: "AgentReads", command: "cmd.AbortTool") -> Data:
     return None
 
 
+def cancel_agent(agent: "AgentReads", command: "cmd.CancelAgent") -> Data:
+    """End one sub-agent that works."""
+    if not ((children := agent.profile.children) and children.cancel(command.agentId)):
+        raise errors.ClientError(errors.agent_not_found(command.agentId), errors.ErrorCode.AGENT_NOT_FOUND)
+    return None
+
+
 def set_label(agent: "AgentReads", command: "cmd.SetLabel") -> Data:
     """Label an entry of the session, or remove its label."""
     if agent.session.tree.find(command.entryId) is None:
@@ -107,13 +114,17 @@ def set_label(agent: "AgentReads", command: "cmd.SetLabel") -> Data:
 
 
 SETTINGS: Final[Mapping[str, Callable[..., Data]]] = {
-    "set_model": set_model,
-    "cycle_model": cycle_model,
-    "set_thinking_level": set_thinking_level,
-    "cycle_thinking_level": cycle_thinking_level,
-    "set_session_name": set_session_name,
-    "set_active_tools": set_active_tools,
-    "set_tool_approval": set_tool_approval,
-    "set_label": set_label,
-    "abort_tool": abort_tool,
+    setting.__name__: setting
+    for setting in (
+        set_model,
+        cycle_model,
+        set_thinking_level,
+        cycle_thinking_level,
+        set_session_name,
+        set_active_tools,
+        set_tool_approval,
+        set_label,
+        abort_tool,
+        cancel_agent,
+    )
 }

@@ -400,9 +400,9 @@ def _toolbox(
             configured = (*configured, *(f"+{name}" for name in added))
         active, warnings = select_tools(tools, selection, (*DEFAULT_TOOLS, *added), configured)
         if options.no_builtin_tools and not options.no_tools and options.tools is None:
-            wanted = ToolSelection(added, options.exclude_tools)
-            active, _ = select_tools(tools, wanted, ())
-        return ToolChoice(active, warnings, refused_names(tools, selection, settings.default_tools))
+            active, _ = select_tools(tools, ToolSelection(added, options.exclude_tools), ())
+        known = {**tools, "subagent": None}  # where it is named
+        return ToolChoice(active, warnings, refused_names(known, selection, settings.default_tools))
 
     try:
         return ToolRegistry(tools if sandbox is None else sandbox.tools(tools), choose)

@@ -2,7 +2,7 @@
 
 A sub-agent is begun in the session before it is started, and ended in it, with its usage, when its process has ended:
 so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it. Rules R-SUB-01
-to R-SUB-06.
+to R-SUB-06, R-SUB-08.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,14 @@ from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.totals import file_totals
 from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process
-from pinnace_rpc.subagents.rights import DEPTH_VARIABLE, ChildStart, ParentState, check_state, child_start
+from pinnace_rpc.subagents.rights import (
+    DEPTH_VARIABLE,
+    WITHHELD_VARIABLES,
+    ChildStart,
+    ParentState,
+    check_state,
+    child_start,
+)
 from pinnace_spec.records.messages import DIALOG_METHODS, ApprovalMode, Model, Usage
 
 if TYPE_CHECKING:  # for annotations alone
@@ -113,6 +120,12 @@ class _Progress:
 class _Running:
     approval: ApprovalMode
     changed: trio.Event
+    cancellation: trio.CancelScope
+    reserved: float
+    """What it may cost."""
+    has_begun: bool = False
+    """Whether the session has its entry, which is where clients have its id from."""
+    has_ended: bool = False
 
 
 class Children:
@@ -125,6 +138,7 @@ class Children:
         *,
         is_project_trusted: bool,
         key_provider: Callable[[], str | None],
+        withheld: Mapping[str, str],
         most: int | None,
         depth: int | None,
     ) -> None:
@@ -135,6 +149,7 @@ class Children:
             start_folder: The folder that it was started in.
             is_project_trusted: Whether that has brought files of a project, and they were trusted.
             key_provider: Returns the provider that the key of the command line is for.
+            withheld: Variables that it gets although they are not in the environment of this process any more.
             most: How many may work at the same time; None: as usual.
             depth: How many may be below each other; None: as usual.
         """
@@ -142,6 +157,7 @@ class Children:
         self._start_folder = start_folder
         self._is_project_trusted = is_project_trusted
         self._key_provider = key_provider
+        self._withheld = withheld
         self._most = MOST_AT_ONCE if most is None else most
         self._max_depth = MOST_DEPTH if depth is None else depth
         self._depth = _depth()
@@ -178,28 +194,50 @@ class Children:
             "model": start.model,
             "cwd": start.session_folder,
         }
-        running = self._running[agent_id] = _Running(start.approval, trio.Event())
+        cancellation = trio.CancelScope()
+        running = self._running[agent_id] = _Running(start.approval, trio.Event(), cancellation, start.max_cost or 0)
         agent.approval.on_mode = self._change_modes
         try:
-            file = await _begin(session, begun, start)
+            file = await _make_file(session, begun, start)
+            if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
+                raise _not_saved(failure) from failure
+            running.has_begun = True
             progress = _Progress(agent_id, file, on_report)
             outcome: ChildEnd = "cancelled"
             try:
-                outcome = await self._work(request, start, progress, running)
+                with cancellation:
+                    outcome = await self._work(session, request, start, progress, running)
+                if cancellation.cancel_called:  # also where it came to its end meanwhile: the command was accepted
+                    outcome, progress.error = "cancelled", ""
             finally:
+                running.has_ended = True
                 progress.show(self._ended(session, begun, progress, outcome))
             return progress.state
         finally:
             del self._running[agent_id]
 
-    async def _work(self, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running) -> ChildEnd:
-        """Run the process from its start to its end, and return how it went."""
-        env = {**environment(), **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
+    def cancel(self, agent_id: str) -> bool:
+        """End one alone; see the port."""
+        running = self._running.get(agent_id)
+        if running is None or not running.has_begun or running.has_ended:
+            return False
+        running.cancellation.cancel()
+        return True
+
+    async def _work(
+        self, session: Session, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running
+    ) -> ChildEnd:
+        """Run the process from its start to its end, once its beginning is on the disk, and return how it went."""
+        env = {**environment(), **self._withheld, **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
         file = progress.state.session_file
         words = (*start.words, *(("--no-session",) if file is None else ("--session", file)))
         beside = (partial(self._answer, progress, request.call_id), partial(self._follow_mode, running))
         outcome: ChildEnd = "failed"
         try:
+            try:
+                await session.sync()
+            except SaveError as error:
+                raise _not_saved(error) from error
             async with child_process(words, start.process_folder, env, start.api_key, progress.take, beside) as process:
                 try:
                     check_state(await process.ask("get_state"), start)
@@ -243,9 +281,19 @@ class Children:
             self._key_provider(),
             self._depth,
             profile.limits.max_turns,
-            agent.cost_left,
+            self._cost_share(agent.cost_left),
         )
         return child_start(request, parent, self._model(agent, request.model), self._max_depth)
+
+    def _cost_share(self, left: float | None) -> float | None:
+        """Return what one may cost that is started now: an equal share, so that all together keep the limit.
+
+        How many an answer will start is not known, so those that may work at the same time are counted. What one has
+        not used is free again when it ends.
+        """
+        if left is None:
+            return None
+        return (left - sum(each.reserved for each in self._running.values())) / (self._most - len(self._running))
 
     def _model(self, agent: "EffectInterpreter", wanted: str | None) -> Model:
         """Return the model of a request, one that this agent may use.
@@ -308,41 +356,44 @@ class Children:
 def children_of(options: Options, configuration: Configuration, cwd: Path) -> Children:
     """Return the sub-agents of an agent that is started in a folder.
 
+    Called before anything is taken out of the environment.
+
     Raises:
         StartupError: It shares its process with others.
     """
     if is_embedded():
         raise StartupError("sub-agents need an agent with a process of its own: start it with Client")
-    settings = configuration.settings
+    settings, env = configuration.settings, environment()
     return Children(
         options,
         str(cwd),
-        is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, environment())),
+        is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, env)),
         key_provider=lambda: configuration.registry.given_key_provider,
+        withheld={name: env[name] for name in WITHHELD_VARIABLES if name in env},
         most=settings.max_subagents,
         depth=settings.max_subagent_depth,
     )
 
 
-async def _begin(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:
-    """Make the file of a sub-agent and its entry in the session, both on the disk; return the path of the file.
+async def _make_file(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:
+    """Make the file of a sub-agent, and return its path; None: its session is in memory, as that of its parent.
 
     Raises:
         ChildRefused: That can't be saved.
     """
-    file: str | None = None
+    if session.path is None:
+        return None
+    path = child_file(session.path, begun["agentId"])
+    make = partial(create_session_file, path, begun["agentId"], start.session_folder, session.path)
     try:
-        if session.path is not None:
-            path = child_file(session.path, begun["agentId"])
-            make = partial(create_session_file, path, begun["agentId"], start.session_folder, session.path)
-            await trio.to_thread.run_sync(make)
-            file = str(path)
-        if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
-            raise failure
-        await session.sync()
+        await trio.to_thread.run_sync(make)
     except (SaveError, OSError) as error:
-        raise ChildRefused(f"the sub-agent was not started, since its session can't be saved: {error}") from error
-    return file
+        raise _not_saved(error) from error
+    return str(path)
+
+
+def _not_saved(error: Exception) -> ChildRefused:
+    return ChildRefused(f"the sub-agent was not started, since its session can't be saved: {error}")
 
 
 def _depth() -> int:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, cast
 
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.core.ports.children import ChildRefused, ChildRequest
+from pinnace_agent.telemetry.variables import HEADERS
 from pinnace_rpc.options.options import Options
 from pinnace_rpc.options.table import OPTIONS
 from pinnace_spec.nearest import nearest_or_all
@@ -20,6 +21,10 @@ from pinnace_spec.records.messages import ApprovalMode, Model, ThinkingLevel
 TOOL_NAME: Final = "subagent"
 DEPTH_VARIABLE: Final = "PINNACE_SUBAGENT_DEPTH"
 """How many agents are above this one: 1 in one that a user's agent has started."""
+
+WITHHELD_VARIABLES: Final = ("PINNACE_MCP_SERVERS", *HEADERS)
+"""What a process takes out of its environment, since no command is to have it, and a sub-agent has as its parent does:
+the servers that an editor has given, and the keys of collectors."""
 
 PASSED_ON: Final = frozenset(
     {
@@ -52,6 +57,8 @@ LEFT_OUT: Final = frozenset(
 _PATHS: Final = frozenset({"skills", "prompt_templates", "directories"})
 _TEXTS_OR_FILES: Final = frozenset({"system_prompt", "append_system_prompt"})
 _PROTOCOL: Final = "pi"
+_LEAST_COST: Final = 0.000001
+"""What a limit may be; one answer may cost more than any."""
 
 
 class ParentState(NamedTuple):
@@ -74,7 +81,8 @@ class ParentState(NamedTuple):
     """The provider that the key of the command line is for."""
     depth: int
     max_turns: int | None
-    cost_left: float | None
+    cost_share: float | None
+    """What the sub-agent may cost; None: as much as it takes."""
 
 
 class ChildStart(NamedTuple):
@@ -92,6 +100,8 @@ class ChildStart(NamedTuple):
     """What its state must say; None: nothing is given to it by trust."""
     sandbox: Mapping[str, object] | None
     """Likewise."""
+    max_cost: float | None
+    """What it may cost."""
 
 
 def child_start(request: ChildRequest, parent: ParentState, model: Model, max_depth: int) -> ChildStart:
@@ -114,7 +124,8 @@ def child_start(request: ChildRequest, parent: ParentState, model: Model, max_de
         words.append("--approve")
     turns = [each for each in (request.max_turns, parent.max_turns) if each is not None]
     words += ["--max-turns", str(min(turns))] if turns else []
-    words += [] if parent.cost_left is None else ["--max-cost", f"{max(parent.cost_left, 0.000001):f}"]
+    max_cost = None if parent.cost_share is None else max(parent.cost_share, _LEAST_COST)
+    words += [] if max_cost is None else ["--max-cost", f"{max_cost:f}"]
     return ChildStart(
         words,
         folder or parent.start_folder,
@@ -125,6 +136,7 @@ def child_start(request: ChildRequest, parent: ParentState, model: Model, max_de
         parent.approval,
         True if parent.is_project_trusted and not is_elsewhere else None,
         parent.sandbox,
+        max_cost,
     )
 
 

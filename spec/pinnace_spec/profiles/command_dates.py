@@ -14,6 +14,7 @@ COMMAND_DATES: Final[Mapping[str, Mapping[str, str]]] = {
     "abort": {"since": "0.16.0"},
     "abort_retry": {"since": "0.18.2"},
     "abort_tool": {"ours": "alone"},
+    "cancel_agent": {"ours": "alone"},
     "bash": {"since": "0.16.0"},
     "abort_bash": {"since": "0.16.0"},
     "get_state": {"since": "0.16.0"},

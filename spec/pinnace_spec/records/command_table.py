@@ -35,6 +35,9 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "abort_tool": {
         "entryId": (str, ..., "entryId"),
     },
+    "cancel_agent": {
+        "agentId": (str, ..., "agentId"),
+    },
     "bash": {
         "command": (str, ..., "command"),
         "excludeFromContext": (bool, False, "excludeFromContext"),
@@ -212,6 +215,7 @@ READS: Final = (
 
 SETTINGS: Final = (
     "abort_tool",
+    "cancel_agent",
     "set_session_name",
     "set_label",
     "set_model",
@@ -264,6 +268,7 @@ OVERTAKING: Final = (
 
 OWN_COMMANDS: Final = (
     "abort_tool",
+    "cancel_agent",
     "get_tools",
     "get_shortcuts",
     "get_completions",

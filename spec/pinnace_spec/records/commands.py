@@ -291,6 +291,18 @@ class AbortTool(CommandModel):
     """The entry that the result of the call will be, as the records of the call name it."""
 
 
+class CancelAgent(CommandModel):
+    """End one sub-agent of the session; its call ends with an error result, and the run continues."""
+
+    since = None
+    group = "Runs"
+    kind = "setting"
+    errors = (E.AGENT_NOT_FOUND, *_WAITS)
+    type: Literal["cancel_agent"]
+    agentId: StrictStr
+    """The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`)."""
+
+
 class Bash(CommandModel):
     """Run a shell command of the client."""
 

@@ -42,6 +42,7 @@ class ErrorCode(StrEnum):
     ABORTED = "aborted"
     SHUTTING_DOWN = "shutting_down"
     ENTRY_NOT_FOUND = "entry_not_found"
+    AGENT_NOT_FOUND = "agent_not_found"
     SESSION_NOT_FOUND = "session_not_found"
     SESSION_UNAVAILABLE = "session_unavailable"
     """The session can't be used so: in memory only, not saved yet, damaged, or another process writes it."""
@@ -246,6 +247,11 @@ NOT_A_CURSOR: Final = "must be the nextCursor of an earlier response"
 def entry_not_found(entry_id: str) -> str:
     """Word that the session has no such entry."""
     return f"Entry not found: {entry_id}"
+
+
+def agent_not_found(agent_id: str) -> str:
+    """Word that no such sub-agent works."""
+    return f"Sub-agent not found: {agent_id} (agentId: expected one that is running)"
 
 
 def session_not_found(path: str) -> str:

@@ -75,6 +75,7 @@ def extension(home: PreparedHome) -> str:
         (["-xt", "bsh"], '--exclude-tools: there is no tool named "bsh"; did you mean bash?'),
         (["--exclude-tools", "bash,wrte"], '--exclude-tools: there is no tool named "wrte"; did you mean write?'),
         (["-t", "bsh"], '--tools: there is no tool named "bsh"; did you mean bash?'),
+        (["--tools", "+subagnt"], '--tools: there is no tool named "subagnt"; did you mean subagent?'),
         (["--tools", "-bsh"], '--tools: there is no tool named "bsh"; did you mean bash?'),
         (["--thinking", "hihg"], "did you mean high?"),
         (["--tool-approval", "asks"], "--tool-approval takes"),

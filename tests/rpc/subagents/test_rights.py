@@ -49,7 +49,7 @@ def parent(folder: Path, options: Options | None = None, **changed: Any) -> Pare
         key_provider=None,
         depth=0,
         max_turns=None,
-        cost_left=None,
+        cost_share=None,
     )
     return state._replace(**changed)
 
@@ -100,7 +100,7 @@ def test_the_key_is_given_for_its_own_provider_alone(tmp_path: Path) -> None:
 
 
 def test_limits_are_the_smaller_ones(tmp_path: Path) -> None:
-    start = started(parent(tmp_path, max_turns=3, cost_left=0.25), max_turns=5)
+    start = started(parent(tmp_path, max_turns=3, cost_share=0.25), max_turns=5)
 
     assert (["3"], ["0.250000"]) == (words_after(start, "--max-turns"), words_after(start, "--max-cost"))
     assert ["2"] == words_after(started(parent(tmp_path, max_turns=3), max_turns=2), "--max-turns")

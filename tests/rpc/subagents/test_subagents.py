@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 TOOLS = ("--tools", "+subagent")
 DELEGATE = "delegate"
+SERVER = Path(__file__).parents[1] / "mcp" / "hostile_server.py"
 
 
 def call(*tasks: str, **arguments: object) -> dict[str, Any]:
@@ -118,6 +120,37 @@ def test_an_abort_of_its_call_ends_it_and_the_run_continues(agent: AgentStarter)
     assert not settled.get("aborted")
 
 
+def test_one_is_cancelled_by_its_id_and_the_run_continues(agent: AgentStarter) -> None:
+    """R-SUB-05, R-SUB-08: the other one goes on; what has ended, or never was, is refused without effect."""
+    gated = [{"chunks": [{"text": gate}, {"gate": gate}], "match": "Task: "} for gate in ("g0", "g1")]
+    pi = agent([call("a", "b"), *gated, {"text": "with one"}], *TOOLS, has_session=True)
+    pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
+    pi.llm.wait_reached("g0")
+    pi.llm.wait_reached("g1")
+    one, other = [each["agentId"] for each in pi.ask("list_agents")["agents"]]
+    unknown = pi.request({"type": "cancel_agent", "agentId": "nobody"})
+    pi.ask("cancel_agent", agentId=one)
+    end = pi.wait({"type": "tool_execution_end"})
+    again = pi.request({"type": "cancel_agent", "agentId": one})
+    works = {each["agentId"]: each["state"] for each in pi.ask("list_agents")["agents"]}
+    pi.llm.release("g0", "g1")
+    settled = pi.wait({"type": "agent_settled"})
+    states = {each["agentId"]: each["state"] for each in pi.ask("list_agents")["agents"]}
+
+    assert ["agent_not_found"] * 2 == [each["errorCode"] for each in (unknown, again)]
+    assert {one: "cancelled", other: "running"} == works
+    assert {one: "cancelled", other: "completed"} == states
+    assert (one, "cancelled", True) == (*_agent_of(end), end["isError"])
+    assert "with one" == pi.ask("get_last_assistant_text")["text"]
+    assert not settled.get("aborted")
+    assert ["cancelled", "completed"] == [each["outcome"] for each in counted(pi.ask("get_state")["sessionFile"])]
+
+
+def _agent_of(end: Record) -> tuple[str, str]:
+    agent = end["result"]["details"]["agent"]
+    return agent["agentId"], agent["state"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
@@ -184,38 +217,80 @@ def test_a_mode_that_allows_less_applies_to_it_at_once(agent: AgentStarter) -> N
     assert [("refused", False)] == ends(pi)
 
 
-def test_kill_9_of_it_is_an_error_of_the_call_with_its_usage(agent: AgentStarter) -> None:
-    """R-SUB-06."""
-    pi = agent([call("count"), WAITING, {"text": "done"}], *TOOLS, has_session=True)
-    for pid in stopped_child(pi, "g"):
-        if b"--tools" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
-    pi.wait({"type": "agent_settled"})
+KILLER = """
+import os, signal
+from pathlib import Path
 
-    assert ["failed"] == [each["outcome"] for each in counted(pi.ask("get_state")["sessionFile"])]
-    assert "did not complete its task" in ends(pi)[0][0]
+step, victim = {step!r}, {victim!r}
+pid = Path(os.environ["PI_CODING_AGENT_DIR"], "parent")
+is_child = "PINNACE_SUBAGENT_DEPTH" in os.environ
+if not is_child and not pid.exists():
+    pid.write_text(str(os.getpid()))
+
+def kill():
+    if is_child:
+        os.kill(os.getpid() if victim == "child" else int(pid.read_text()), signal.SIGKILL)
+
+if step == "start":
+    kill()
+
+def extension(pi):
+    @pi.on("tool_call")
+    def called(ctx, event):
+        if step == "call":
+            kill()
+
+    @pi.on("session_shutdown")
+    def shutdown(ctx, event):
+        if step == "end":
+            kill()
+"""
 
 
-def test_kill_9_of_the_parent_ends_it_and_counts_it_at_the_next_start_once(agent: AgentStarter) -> None:
-    """R-SUB-02, R-SUB-06: whether or not the next agent has the tool."""
-    tooled = {"tool_calls": [{"name": "bash", "args": {"command": "true"}}], "match": "Task: count"}
-    pi = agent([call("count"), tooled, WAITING], *TOOLS, is_checked=False, has_session=True)
-    below = stopped_child(pi, "g")
+@pytest.mark.parametrize(
+    ("step", "victim", "outcome", "answers"),
+    [
+        ("start", "child", "failed", 0),
+        ("call", "child", "failed", 1),
+        ("end", "child", "completed", 2),
+        ("start", "parent", "interrupted", 0),
+        ("call", "parent", "interrupted", 1),
+        ("end", "parent", "interrupted", 2),
+    ],
+)
+def test_kill_9_at_each_step_ends_and_counts_it_once(
+    agent: AgentStarter, tmp_path: Path, step: str, victim: str, outcome: str, answers: int
+) -> None:
+    """R-SUB-02, R-SUB-05, R-SUB-06: killed by itself at that step, so that no clock decides. Whether or not the next
+    agent has the tool, it finds the same."""
+    killer = tmp_path / "killer.py"
+    killer.write_text(KILLER.format(step=step, victim=victim))
+    bash = {"tool_calls": [{"name": "bash", "args": {"command": "true"}}], "match": "Task: count"}
+    script = [call("count"), bash, {"text": "done", "match": "Task: count"}, {"text": "thanks"}]
+    script = [script[0], *script[1 : 1 + answers], *([script[3]] if victim == "child" else [])]
+    pi = agent(script, *TOOLS, "-e", str(killer), is_checked=victim == "child", has_session=True)
     file = pi.ask("get_state")["sessionFile"]
-    os.kill(pi.process.pid, signal.SIGKILL)
-
-    assert below
-    assert [] == await_gone(below)
-    assert [] == counted(file)
-    for _ in range(2):
-        again = agent((), "--session", file, again=pi)
+    pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
+    if victim == "child":
+        pi.wait({"type": "agent_settled"})
+        assert (outcome != "completed") == ends(pi)[0][1]
+    else:
+        pi.wait_exit()
+    [begun] = [each["data"] for each in entries_of(file) if each.get("customType") == "pinnace.child"]
+    child = Path(file).with_suffix(".children") / f"{begun['agentId']}.jsonl"
+    used = sum(each["message"]["usage"]["totalTokens"] for each in entries_of(child) if _is_answer(each))
+    for _ in range(1 if victim == "child" else 2):
+        again = agent((), "--session", file, again=pi) if victim == "parent" else pi
         total = again.ask("get_session_stats")["session"]["tokens"]["total"]
+        [listed] = again.ask("list_agents")["agents"]
         [ended] = counted(file)
-        assert "interrupted" == ended["outcome"]
-        assert 0 < ended["usage"]["totalTokens"]
-        own = [each["message"]["usage"]["totalTokens"] for each in entries_of(file) if _is_answer(each)]
-        assert sum(own) + ended["usage"]["totalTokens"] == total
-        again.close_stdin()
+        own = sum(each["message"]["usage"]["totalTokens"] for each in entries_of(file) if _is_answer(each))
+
+        assert outcome == listed["state"] == ended["outcome"]
+        assert used == ended["usage"]["totalTokens"] == total - own
+        assert (answers > 0) == (used > 0)
+        if victim == "parent":
+            again.close_stdin()
 
 
 def test_they_are_listed_while_they_work_and_after_a_crash(agent: AgentStarter) -> None:
@@ -265,13 +340,15 @@ def test_in_memory_it_has_no_file(agent: AgentStarter) -> None:
 
 
 def test_several_work_side_by_side_and_each_shows_its_progress(agent: AgentStarter) -> None:
-    """R-SUB-01, R-SUB-04: beyond the limit one is refused by name."""
+    """R-SUB-01, R-SUB-03, R-SUB-04: beyond the limit one is refused by name; they share the cost that is left."""
     gated = [{"chunks": [{"text": gate}, {"gate": gate}], "match": "Task: "} for gate in ("g0", "g1")]
     script = [call("a", "b", "c"), *gated, {"text": "done"}]
-    pi = agent(script, *TOOLS, settings={"tools": {"maxSubagents": 2}})
+    pi = agent(script, *TOOLS, "--max-cost", "1", settings={"tools": {"maxSubagents": 2}})
     pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
     pi.llm.wait_reached("g0")
     pi.llm.wait_reached("g1")
+    words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in pi.descendants()]
+    shares = [float(each[each.index("--max-cost") + 1]) for each in words if "--max-cost" in each]
     pi.llm.release("g0", "g1")
     pi.wait({"type": "agent_settled"})
     updates = [each["partialResult"]["details"]["agent"] for each in pi.found({"type": "tool_execution_update"})]
@@ -279,6 +356,29 @@ def test_several_work_side_by_side_and_each_shows_its_progress(agent: AgentStart
     assert {("g0", False), ("g1", False)} < set(ends(pi))
     assert any("tools.maxSubagents is 2" in text for text, _ in ends(pi))
     assert 2 == len({each["agentId"] for each in updates if each["state"] == "running"})
+    # What the first answer has cost is spent.
+    assert 2 == len(shares)
+    assert 0.9 < sum(shares) < 1
+    assert shares[0] == pytest.approx(shares[1])
+
+
+def test_it_has_the_servers_of_an_editor_and_its_commands_have_no_variable_of_them(agent: AgentStarter) -> None:
+    """R-SUB-03: its process has what its parent has taken out of the environment."""
+    server = {"command": sys.executable, "args": ["-S", str(SERVER), "plain"]}
+    environment = {
+        "PINNACE_MCP_SERVERS": json.dumps({"given": server}),
+        "OTEL_EXPORTER_OTLP_HEADERS": "key=of-the-collector",
+    }
+    show = {"tool_calls": [{"name": "bash", "args": {"command": "env"}}], "match": "Task: count"}
+    script = [call("count"), show, {"text": "shown", "match": "Task: count"}, {"text": "done"}]
+    pi = agent(script, *TOOLS, env=environment)
+    pi.say(DELEGATE)
+    tools = [each["function"]["name"] for each in pi.llm.requests[1].body["tools"]]
+
+    assert "mcp__given__echo" in tools
+    shown = str(pi.llm.requests[2].body)
+    assert "PINNACE_SUBAGENT_DEPTH" in shown
+    assert [] == [each for each in environment if each in shown]
 
 
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (bwrap)")

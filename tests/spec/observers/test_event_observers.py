@@ -61,6 +61,10 @@ SIZED = '> ui_surface_input i {"surface": "a", "columns": 80, "rows": 24}\n'
 ITEM = '> ui_surface_input i {"surface": "a", "columns": 80, "item": {"kind": "call", "name": "t", "id": "c"}}\n'
 DRAWN = '< ui_surface_draw {"surface": "a", "lines": []}\n'
 UNDRAWN = '< ui_surface_close {"surface": "a"}\n'
+CHILD_CALL = '{"type": "toolCall", "id": "%s", "name": "subagent", "arguments": {}}'
+CHILDREN = BEGUN + f'< calls {{"content": [{CHILD_CALL % "c1"}, {CHILD_CALL % "c2"}]}}\n'  # to step 8
+CHILD_NAMED = '"toolCallId": "%s", "toolName": "subagent", '
+LIST = '> list_agents l\n< ok l {"agents": [%s]}\n'
 CONFIRMED = '> client_response w {"success": true}\n'
 REFUSED = '> client_response w {"success": false, "error": "no"}\n'
 
@@ -69,7 +73,44 @@ def asked(identity: str, method: str = "write_text_file", call: str = "c1") -> s
     return f'< client_request {{"id": "{identity}", "method": "{method}", "toolCallId": "{call}", "content": ""}}\n'
 
 
+def child(kind: str, identity: str = "", state: str = "running", call: str = "c1") -> str:
+    """Write a record of a call that has a sub-agent."""
+    result = {"update": "partialResult", "end": "result"}.get(kind)
+    agent = f'"details": {{"agent": {{"agentId": "{identity}", "state": "{state}"}}}}' if identity else ""
+    more = f'"{result}": {{"content": []{", " if agent else ""}{agent}}}' if result else '"args": {}'
+    return f"< tool_execution_{kind} {{{CHILD_NAMED % call}{more}}}\n"
+
+
+def listed(*children: tuple[str, str]) -> str:
+    """Write a question for all sub-agents, and its answer."""
+    return LIST % ", ".join(f'{{"agentId": "{name}", "state": "{state}"}}' for name, state in children)
+
+
+ONE_CHILD = CHILDREN + child("start") + child("update", "k")  # to step 10
+TWO_CHILDREN = ONE_CHILD + child("start", call="c2") + child("update", "m", call="c2")  # to step 12
+
 GOOD: list[tuple[str, str, str]] = [
+    (
+        "sub-agents that are listed while they work and when they have ended",
+        "I-SUB-1",
+        TWO_CHILDREN
+        + listed(("k", "running"), ("m", "running"))
+        + child("end", "m", "completed", call="c2")
+        + listed(("k", "running"), ("m", "completed"))
+        + child("end", "k", "cancelled")
+        + listed(("older", "interrupted"), ("k", "cancelled"), ("m", "completed")),
+    ),
+    (
+        "a sub-agent that another session does not have",
+        "I-SUB-1",
+        TWO_CHILDREN
+        + child("end", "k", "completed")
+        + child("end", "m", "failed", call="c2")
+        + '< result c1 {"toolName": "subagent"} / result c2 {"toolName": "subagent"} / turn_end / turn_start'
+        + " / says done / turn_end / agent_end / settled\n"
+        + '> new_session n\n< session_changed {"reason": "new", "by": "client"} / ok n {"cancelled": false}\n'
+        + listed(),
+    ),
     ("a surface that is drawn and closed", "I-UI-2", DRAWING + SIZED + DRAWN + UNDRAWN),
     ("an item that is drawn, closed, and drawn again", "I-UI-2", ITEM + DRAWN + UNDRAWN + ITEM + DRAWN),
     ("a write that is confirmed", "I-FIL-1", ASKING + asked("w") + CONFIRMED + "< tool_end c1"),
@@ -216,6 +257,33 @@ GOOD: list[tuple[str, str, str]] = [
 ]
 
 BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
+    ("a sub-agent that is not listed", "I-SUB-1", TWO_CHILDREN + listed(("k", "running")), [(12, 14)]),
+    ("a sub-agent that is listed twice", "I-SUB-1", ONE_CHILD + listed(*[("k", "running")] * 2), [(12,)]),
+    (
+        "a sub-agent that works when its call has ended",
+        "I-SUB-1",
+        ONE_CHILD + child("end") + listed(("k", "running")),
+        [(11, 13)],
+    ),
+    ("a call that ends with a sub-agent that works", "I-SUB-1", ONE_CHILD + child("end", "k"), [(11,)]),
+    (
+        "a sub-agent that ends twice",
+        "I-SUB-1",
+        ONE_CHILD + child("end", "k", "completed") + listed(("k", "interrupted")),
+        [(11, 13)],
+    ),
+    (
+        "a sub-agent that goes on after its end",
+        "I-SUB-1",
+        ONE_CHILD + child("update", "k", "failed") + child("update", "k"),
+        [(11, 12)],
+    ),
+    (
+        "a sub-agent of two calls",
+        "I-SUB-1",
+        ONE_CHILD + child("start", call="c2") + child("update", "k", call="c2"),
+        [(10, 12)],
+    ),
     ("a surface that is not offered any more", "I-UI-2", DRAWING.replace("true", "false"), [(3,)]),
     ("a surface that is opened twice", "I-UI-2", DRAWING + DRAWING, [(3, 6)]),
     ("a drawing before the size is known", "I-UI-2", DRAWING + DRAWN, [(3, 4)]),

@@ -76,3 +76,7 @@ class ChildAgents(Protocol):
             ChildRefused: It was not started.
         """
         ...
+
+    def cancel(self, agent_id: str) -> bool:
+        """End one alone, whose `run` then returns its end as `cancelled`; return False if none works under the id."""
+        ...

@@ -16,6 +16,7 @@ _GATED: Final = {"chunks": [{"text": "Roses "}, {"gate": "half"}, {"text": "are 
 _READING: Final = {"tool_calls": [{"name": "read", "args": {"path": "note.txt"}}]}
 _HANGING: Final = {"chunks": [{"text": "Roses "}, {"hang": True}]}
 _WAITING: Final = {"tool_calls": [{"name": "bash", "args": {"command": "echo begun; sleep 60"}}]}
+_DELEGATING: Final = {"tool_calls": [{"name": "subagent", "args": {"task": "Count the sails"}}], "match": "Delegate"}
 _EXTENSION: Final = Path(__file__).parents[4] / "examples" / "extensions" / "timed_confirm.py"
 
 
@@ -99,6 +100,14 @@ def _abort_tool(player: Player) -> None:
     call = player.agent.wait({"type": "tool_execution_update"})
     player.begin()
     player.ask(id="1", type="abort_tool", entryId=call["entryId"])
+    player.settle()
+
+
+def _cancel_agent(player: Player) -> None:
+    player.agent.ask("prompt", message="Delegate it")
+    call = player.agent.wait({"type": "tool_execution_update"})
+    player.begin()
+    player.ask(id="1", type="cancel_agent", agentId=call["partialResult"]["details"]["agent"]["agentId"])
     player.settle()
 
 
@@ -194,6 +203,12 @@ _CONVERSATIONS: Final = (
     _of("abort", _abort, [_HANGING]),
     _of("abort_retry", _abort_retry, [{"error": {"status": 503}}], settings={"retry": {"baseDelayMs": 600_000}}),
     _of("abort_tool", _abort_tool, [_WAITING, {"text": "I have stopped."}]),
+    _of(
+        "cancel_agent",
+        _cancel_agent,
+        [_DELEGATING, {**_HANGING, "match": "Task: "}, {"text": "I have stopped it."}],
+        flags=("--tools", "+subagent"),
+    ),
     _of("switch_session", _switch_session, _POEM),
     _of("fork", _fork, _POEM),
     _of("branch", _branch, _POEM),
