@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,12 +52,18 @@ def name(module: Path) -> str:
     return str(module.relative_to(ROOT))
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """Parse a source, which several tests look at, once."""
+    return ast.parse(source)
+
+
 def test_there_are_modules_to_look_at() -> None:
     assert all(any(module.is_relative_to(package) for module in MODULES) for package in PACKAGES)
 
 
 def test_every_module_says_what_it_is() -> None:
-    assert [] == [name(module) for module in MODULES if not ast.get_docstring(ast.parse(module.read_text()))]
+    assert [] == [name(module) for module in MODULES if not ast.get_docstring(parsed(module.read_text()))]
 
 
 def test_no_module_lies_beside_a_package() -> None:
@@ -82,7 +89,7 @@ def module_name(module: Path) -> str:
 def imported(source: str) -> set[str]:
     """Return the names that a source imports at run time, anywhere in it: modules, and what is in them."""
     found: set[str] = set()
-    left: list[ast.AST] = [ast.parse(source)]
+    left: list[ast.AST] = [parsed(source)]
     while left:
         node = left.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -96,6 +103,7 @@ def imported(source: str) -> set[str]:
     return found
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return which of our modules each module imports."""
     names = {module_name(module) for module in MODULES}
@@ -235,7 +243,7 @@ MAY_START = {
 
 def starts_in(source: str) -> set[str]:
     """Return what in a module starts programs, by its full name whatever it is imported as."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

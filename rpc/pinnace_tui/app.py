@@ -59,6 +59,7 @@ from pinnace_tui.input.keys import Keys, Shortcut, in_words
 from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
 from pinnace_tui.surfaces import KINDS, Surfaces
+from pinnace_tui.working import DEFAULT_DISPLAY, WorkingDisplay
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
@@ -67,8 +68,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 Connect = Callable[["Dialogs"], "AsyncioClient"]
+LooksOf = Callable[[str], tuple[list[Look], list[str]]]
 
-_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Events after which state or usage are others.
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 _TELLING: Final = frozenset(
@@ -136,6 +137,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         opens_sessions: bool = False,
         notices: Sequence[str] = (),
         drafts: Drafts | None = None,
+        looks_of: LooksOf | None = None,
     ) -> None:
         """Prepare; the agent is started when the screen is there.
 
@@ -149,12 +151,16 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             opens_sessions: Whether to begin with the list of sessions.
             notices: Shown at the beginning.
             drafts: Where what was not sent is kept; None: nowhere.
+            looks_of: Returns the themes with those of a trusted project, by its folder, and what is wrong with them.
         """
         self._terminal: TakesTitle | None = None  # the driver is made by the next line
         super().__init__()
         self._connect = connect
         self.keys = keys or Keys()
+        self._own_looks, self._looks_of = looks, looks_of
         self._looks = {each.name: each for each in looks}
+        self._wanted_look = look
+        """The name of a theme that was not found yet; None: there is none."""
         self._look = self._looks.get(look or "") or looks[0]
         self.transcript = Transcript()
         self._view = ConversationView(self.transcript, self._look)
@@ -165,7 +171,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._editor.ask_arguments = self._complete_arguments
         self._search = SearchLine()
         self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
-        self._drawn_items = DrawnItems(self._view.redraw)
+        self._drawn_items = DrawnItems(self._view.redraw, self.transcript.is_growing)
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
         self._statuses: dict[str, str] = {}
@@ -180,8 +186,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Whether the agent knows surfaces."""
         self._reported = ""
         """What the agent knows of the editor."""
-        self._reported_look = ""
-        """What it knows of the theme."""
+        self._reported_look: tuple[str, bool, list[str]] | None = None
+        """What it knows of the theme, whether outputs of tools are unfolded, and the themes."""
+        self._work_display = WorkingDisplay()
+        """How extensions want work to be shown."""
         self._is_ready = asyncio.Event()
         self.left = asyncio.Event()
         """The agent has been left; the client ends."""
@@ -211,9 +219,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._overlapping: list[Record] | None = None
         """Events since entries were asked for: those behind the answer may be taken before it, and would be lost."""
         self._conversation: asyncio.Task[None] | None = None
-        for each in looks:
-            self.register_theme(_theme(each))
-            self.register_theme(_theme(each, is_transparent=True))
+        self._add_looks(looks)
         self._has_named_look = look in self._looks
         self._is_dark_terminal = True
         """Whether the terminal's background is dark: what it has reported, or else what most have."""
@@ -392,14 +398,21 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._reported = ""
         self._is_drawing = False
         self._drawn_items.forget()
+        self._take_display(WorkingDisplay())
         with suppress(pinnace.CommandFailed):
-            self._reported_look = self._look.name
-            await self.client.request("hello", surfaces=True, themes=self.look_names(), theme=self._look.name)
+            self._reported_look = name, tools, names = self._look_now()
+            await self.client.request("hello", surfaces=True, themes=names, theme=name, toolsExpanded=tools)
             self._is_drawing = True
+
+    def _take_display(self, display: "WorkingDisplay") -> None:
+        """Show work and hidden thoughts as extensions want them."""
+        self._work_display = display
+        self._view.label_thinking(display.thinking_label)
+        self._draw_work()
 
     async def _report_editor(self) -> None:
         """Report the text of the editor and the theme, which extensions may read, if they have changed."""
-        client, content, look = self._client, self._editor.text, self._look.name
+        client, content, look = self._client, self._editor.text, self._look_now()
         if client is None or not self._is_drawing or not client.is_connected:
             return
         with suppress(pinnace.ClientFailure):
@@ -408,7 +421,35 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 await client.request("ui_surface_input", surface="editor", text=content)
             if look != self._reported_look:
                 self._reported_look = look
-                await client.request("hello", theme=look)
+                await client.request("hello", theme=look[0], toolsExpanded=look[1], themes=look[2])
+
+    def _look_now(self) -> tuple[str, bool, list[str]]:
+        """Return the theme, whether outputs of tools are unfolded, and the themes that there are."""
+        return self._look.name, self._view.shows_tools, self.look_names()
+
+    async def _use_looks_of(self, state: Record) -> None:
+        """Have the themes of the project, if it is trusted; report what is wrong, and a theme that is missing."""
+        looks, problems = list(self._own_looks), list[str]()
+        if self._looks_of is not None and state.get("projectTrusted") is True and (folder := text(state, "cwd")):
+            looks, problems = await asyncio.to_thread(self._looks_of, folder)
+        self._add_looks([each for each in looks if self._looks.get(each.name) != each])
+        self._looks = {each.name: each for each in looks}
+        if (changed := self._looks.get(self._look.name, self._look)) != self._look:
+            self._wear(changed)
+            self._view.show(changed)
+        if (wanted := self._wanted_look) is not None and not self.use_look(wanted):
+            problems = [*problems, f"no theme {wanted}; there are {', '.join(self._looks)}"]
+        self._wanted_look = None
+        for problem in problems:
+            if problem not in self._warned:  # as the lines of the agent's warnings
+                self._warned.add(problem)
+                self.transcript.notice(problem, "warning")
+
+    def _add_looks(self, looks: Sequence[Look]) -> None:
+        """Let the app have themes."""
+        for each in looks:
+            self.register_theme(_theme(each))
+            self.register_theme(_theme(each, is_transparent=True))
 
     def _begin(self) -> None:
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
@@ -456,6 +497,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             case "ui_theme" if not self.use_look(name := text(event, "theme")):
                 problem = f"An extension has chosen the theme {name}, which does not exist; there are "
                 self.transcript.notice(problem + ", ".join(self._looks), "warning")
+            case "ui_display":
+                self._take_display(WorkingDisplay.read(event))
+            case "ui_tools_expanded":
+                self._view.show(tools=event.get("expanded") is True)
             case "message_end" | "truncated" if kind == "truncated" or self.transcript.has_gap:
                 self._perform(self.reload())
             case "agent_restarted":
@@ -547,6 +592,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         # What has come meanwhile is shown.
         self._warned = {warning_line(event) for event in overlapping if _is_listed(event)}
         self._show_warnings()
+        await self._use_looks_of(state)
         self._editor.replace_history(self.transcript.prompts())
         self._shown.stats = cast("Record", await client.get_session_stats())
         self._draw_footer()
@@ -1080,15 +1126,19 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         if self._lost_at:  # the host has ended what was drawn here
             self._lost_at = 0.0
             self._perform(self._offer_surfaces())
-        if since is None and not self._is_compacting:
+        display = DEFAULT_DISPLAY if self._is_compacting else self._work_display
+        if (since is None and not self._is_compacting) or not display.is_visible:
             if self._lines["work"].display:
                 self._draw("work", [])
             return
         spent = 0 if since is None else int(monotonic() - since)
-        what = "Compacting" if self._is_compacting else "Working"
+        what = "Compacting" if self._is_compacting else display.message
         keys = dict(self.keys.rows()).get("app.interrupt", "")
-        sign = _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
-        self._draw("work", [f"{sign} {what} {spent} s · {keys}: abort"])
+        line = f"{what} {spent} s · {keys}: abort"
+        if sign := display.sign(monotonic()):
+            line = f"{sign} {line}"
+        self._lines["work"].display = True
+        self._lines["work"].update(Content.from_rich_text(drawn([line])))
 
 
 def _ends_at(request: Mapping[str, object]) -> float | None:

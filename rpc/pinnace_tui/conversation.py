@@ -51,6 +51,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         self._heights = Heights()
         self._shows_thinking = False
         self._shows_tools = False
+        self._thinking_label: str | None = None
         self._renderer = Renderer(80, look, shows_thinking=False, shows_tools=False)
         self._rendered: OrderedDict[TranscriptItem, tuple[int, list[Strip]]] = OrderedDict()
         self._kept_lines = 0
@@ -104,6 +105,12 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
         self._shows_thinking = self._shows_thinking if thinking is None else thinking
         self._shows_tools = self._shows_tools if tools is None else tools
         self._renew()
+
+    def label_thinking(self, label: str | None) -> None:
+        """Show another text for thoughts that are folded; None: that of this client."""
+        if label != self._thinking_label:
+            self._thinking_label = label
+            self._renew()
 
     @property
     def shows_thinking(self) -> bool:
@@ -241,6 +248,7 @@ class ConversationView(Guarded, ScrollView, can_focus=False):
             shows_thinking=self._shows_thinking,
             shows_tools=self._shows_tools,
             of_extensions=self._of_extensions,
+            thinking_label=self._thinking_label,
         )
         self._rendered.clear()
         self._kept_lines = 0

@@ -17,7 +17,16 @@ from rich.text import Text
 
 import pinnace
 from pinnace_tui.content.drawn_lines import drawn_line
-from pinnace_tui.content.transcript import CustomItem, EntryItem, ToolItem, TranscriptItem
+from pinnace_tui.content.transcript import (
+    AnswerItem,
+    CustomItem,
+    EntryItem,
+    SummaryItem,
+    ThinkingItem,
+    ToolItem,
+    TranscriptItem,
+    UserItem,
+)
 from pinnace_tui.content.values import Record, objects, text, texts
 
 if TYPE_CHECKING:
@@ -33,18 +42,22 @@ class _Drawing:
 
     surface: str
     item: TranscriptItem
+    kind: str
     asked: tuple[int, int, bool] | None = None
     """For which version, width and folding."""
     is_waiting: bool = False
     lines: Sequence[Text] | None = None
+    markdown: str | None = None
+    """Its text, if the client draws it as Markdown."""
 
 
 class DrawnItems:
     """The items that are drawn, and their lines."""
 
-    def __init__(self, changed: Callable[[TranscriptItem], None]) -> None:
-        """Draw none; `changed` takes an item whose lines are others."""
+    def __init__(self, changed: Callable[[TranscriptItem], None], is_growing: Callable[[TranscriptItem], bool]) -> None:
+        """Draw none; `changed` takes an item whose lines are others, `is_growing` one that a model may still write."""
         self._changed = changed
+        self._is_growing = is_growing
         self._renderers: dict[tuple[str, str], bool] = {}
         """Whether what extensions draw is framed, by kind and name."""
         self._drawings: OrderedDict[tuple[TranscriptItem, str], _Drawing] = OrderedDict()
@@ -86,7 +99,11 @@ class DrawnItems:
             return False
         drawing.is_waiting = False
         is_drawn = text(record, "type") == "ui_surface_draw"
-        drawing.lines = [drawn_line(line) for line in texts(record, "lines")] if is_drawn else None
+        lines = texts(record, "lines") if is_drawn else None
+        if drawing.kind == "markdown":
+            drawing.markdown = None if lines is None else "\n".join(lines)
+        else:
+            drawing.lines = None if lines is None else [drawn_line(line) for line in lines]
         self._changed(drawing.item)
         return True
 
@@ -94,14 +111,25 @@ class DrawnItems:
 
     def is_framed(self, kind: str, name: str) -> bool | None:
         """Return whether what an extension draws of such an item is framed; None: none draws it."""
-        return self._renderers.get((kind, name))
+        found = self._renderers.get((kind, name))
+        return self._renderers.get((kind, "*")) if found is None and kind in ("call", "result") else found
 
     def lines(self, item: TranscriptItem, kind: str, width: int, *, is_open: bool) -> Sequence[Text] | None:
         """Return the last lines of an item, and ask for those that it has now; None: there are none."""
+        return self._asked(item, kind, width, is_open=is_open).lines
+
+    def markdown(self, item: TranscriptItem, width: int) -> str | None:
+        """Return the text of an item as extensions have changed it last, and ask for it again; None: as it is."""
+        if ("markdown", _markdown_type(item)) not in self._renderers:
+            return None
+        return self._asked(item, "markdown", width, is_open=True).markdown
+
+    def _asked(self, item: TranscriptItem, kind: str, width: int, *, is_open: bool) -> _Drawing:
+        """Return what is known of an item, and ask for what it is now."""
         key = item, kind
         drawing = self._drawings.get(key)
         if drawing is None:
-            drawing = self._drawings[key] = _Drawing(str(uuid.uuid4()), item)
+            drawing = self._drawings[key] = _Drawing(str(uuid.uuid4()), item, kind)
             self._by_surface[drawing.surface] = drawing
             if len(self._drawings) > _MOST_KEPT:
                 _, oldest = self._drawings.popitem(last=False)
@@ -112,12 +140,36 @@ class DrawnItems:
         if drawing.asked != wanted and not drawing.is_waiting:
             drawing.asked, drawing.is_waiting = wanted, True
             fields = {"kind": kind, "expanded": is_open, **_fields(item, kind)}
+            if kind == "markdown":
+                fields["isPartial"] = self._is_growing(item)
             self._sent.put_nowait({"surface": drawing.surface, "columns": width, "item": fields})
-        return drawing.lines
+        return drawing
+
+
+def _markdown_type(item: TranscriptItem) -> str:
+    """Return whose Markdown an item has, by its name on the wire; empty: it has none."""
+    match item:
+        case UserItem():
+            return "user"
+        case AnswerItem():
+            return "assistant"
+        case ThinkingItem():
+            return "assistant-thinking"
+        case CustomItem():
+            return "custom"
+        case SummaryItem():
+            return "summary"
+        case _:
+            return ""
 
 
 def _fields(item: TranscriptItem, kind: str) -> dict[str, object]:
     match item:
+        case UserItem() | AnswerItem() | ThinkingItem() | SummaryItem():
+            return {"name": _markdown_type(item), "id": "", "content": item.text}
+        case CustomItem() if kind == "markdown":
+            named = {"name": "custom", "id": item.entry, "content": item.text}
+            return named | ({} if item.timestamp is None else {"timestamp": item.timestamp})
         case ToolItem():
             fields: dict[str, object] = {
                 "name": item.name,

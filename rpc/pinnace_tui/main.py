@@ -7,7 +7,7 @@ in mode rpc, with the flags of the command line; it ends with the terminal, its 
 import os
 import signal
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import pinnace
 from pinnace_tui import PROGRAM
+from pinnace_tui.content.look import Look
 from pinnace_tui.content.themes import named_look, read_looks
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.input.keys import FILE_NAME, read_keys
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
     from pinnace_tui.app import Connect
 
+ThemeFiles = Callable[[str | None], Sequence[str]]
+"""Returns files of themes: in the user's packages, or of a trusted project by its folder."""
 # Updates that hold the delta alone: a long answer costs its length.
 _PROFILE: Final = ("--protocol", "1.5")
 
 
 def open_own(
-    flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None, themes: Sequence[str]
+    flags: Sequence[str], messages: Sequence[str], *, opens_sessions: bool, look: str | None, themes: ThemeFiles
 ) -> int:
     """Open a terminal with an agent of its own.
 
@@ -38,7 +41,7 @@ def open_own(
         messages: Sent at the beginning.
         opens_sessions: Whether to begin with the list of sessions.
         look: The name of the theme.
-        themes: The files of themes in packages.
+        themes: Returns the files of themes in the user's packages, or those that a trusted project brings.
     """
     profile = () if _names_profile(flags) else _PROFILE
     command = [*PROGRAM, "--mode", "rpc", "--surfaces", *profile, *flags]
@@ -49,13 +52,13 @@ def open_own(
     return _run(connect, look=look, messages=messages, opens_sessions=opens_sessions, themes=themes)
 
 
-def open_attached(name: str | None, flags: Sequence[str], themes: Sequence[str]) -> int:
+def open_attached(name: str | None, flags: Sequence[str], themes: ThemeFiles) -> int:
     """Open a terminal on an agent of the host: one of this name or session, or a new one.
 
     Args:
         name: The agent's; None: a new one.
         flags: The agent's, and the theme.
-        themes: The files of themes in packages.
+        themes: As of `open_own`.
     """
     look, flags = theme_and_flags(flags)
 
@@ -90,7 +93,7 @@ def _run(
     agent: str = "",
     messages: Sequence[str] = (),
     opens_sessions: bool = False,
-    themes: Sequence[str] = (),
+    themes: ThemeFiles,
 ) -> int:
     if _is_xterm(os.environ):
         os.environ.setdefault("TEXTUAL_COLOR_SYSTEM", "256")  # read once, by the import
@@ -98,11 +101,16 @@ def _run(
 
     folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
     keys, problems = read_keys(folder / FILE_NAME)
-    looks, notices = read_looks(folder / "themes", themes)
+    packaged = themes(None)
+    looks, notices = read_looks(folder / "themes", packaged)
+
+    def looks_of(project: str) -> tuple[list[Look], list[str]]:
+        found, problems = read_looks(folder / "themes", packaged, themes(project))
+        return found, [each for each in problems if each not in notices]
+
     look = look or named_look(folder / "settings.json", os.environ)
-    if look is not None and look not in (names := [each.name for each in looks]):
-        notices = [*notices, f"no theme {look}; there are {', '.join(names)}"]
     make = partial(TerminalClient, connect, keys=keys, looks=looks, look=look, agent=agent, messages=messages)
+    make = partial(make, looks_of=looks_of)
     drafts = Drafts(folder / "terminal", _working_folder())
     client = make(opens_sessions=opens_sessions, notices=[*notices, *problems], drafts=drafts)
     signal.signal(signal.SIGINT, _ignore)

@@ -74,6 +74,8 @@ export type Output =
   | UiSurfaceDraw
   | UiSurfaceClose
   | UiTheme
+  | UiDisplay
+  | UiToolsExpanded
   | McpStatus
   | Warning
   | AgentEnd
@@ -612,7 +614,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22, R-UI-31.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -644,6 +646,11 @@ export interface HelloCommand {
    * This program's alone.
    */
   theme?: string | null;
+  /**
+   * Whether the client shows the outputs of tools unfolded now.
+   * This program's alone.
+   */
+  toolsExpanded?: boolean | null;
 }
 
 /**
@@ -2144,7 +2151,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -2496,6 +2503,29 @@ export interface TurnStart {
 }
 
 /**
+ * What extensions have set of the client's own displays; each replaces the one before.
+
+What is absent is as the client has it by itself. Texts are in one line, with the sequences of a terminal for
+colours and styles (SGR) and no others.
+ * Rules: R-UI-30.
+ * This program's alone.
+ */
+export interface UiDisplay {
+  /** The type of the record. */
+  type: "ui_display";
+  /** What is shown while a run works, in the place of the client's own words. */
+  workingMessage?: string;
+  /** False: a run's work is not shown. */
+  workingVisible?: boolean;
+  /** The sign of the work: one after the other, again and again; a single one stands still, none is no sign. */
+  workingFrames?: string[];
+  /** For how long each frame is shown, in milliseconds. */
+  workingIntervalMs?: number;
+  /** Stands for thoughts that are folded. */
+  hiddenThinkingLabel?: string;
+}
+
+/**
  * A surface is gone.
  * This program's alone.
  */
@@ -2549,6 +2579,18 @@ export interface UiTheme {
   type: "ui_theme";
   /** Its name. */
   theme: string;
+}
+
+/**
+ * An extension unfolds, or folds, all outputs of tools.
+ * Rules: R-UI-31.
+ * This program's alone.
+ */
+export interface UiToolsExpanded {
+  /** The type of the record. */
+  type: "ui_tools_expanded";
+  /** Whether they are unfolded from now on. */
+  expanded: boolean;
 }
 
 /**
@@ -3099,9 +3141,9 @@ export interface Interruption {
 
 /** What an extension draws of the conversation: the items of one kind and one name. */
 export interface ItemRenderer {
-  /** A call of a tool, its result, a custom message, or a custom entry. */
-  kind: "call" | "result" | "message" | "entry";
-  /** The name of the tool, or the custom type. */
+  /** A call of a tool, its result, a custom message, a custom entry, or Markdown. */
+  kind: "call" | "result" | "message" | "entry" | "markdown";
+  /** The name of the tool, or `*` for all without a renderer of this kind; the custom type; whose Markdown it is. */
   name: string;
   /** Whether the client puts it into the frame that its own items of this kind have. */
   framed: boolean;
@@ -3740,8 +3782,8 @@ export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";
 
 /** An item of the conversation, as the client has it, that an extension is to draw. */
 export interface SurfaceItem {
-  /** A call of a tool, its result, a custom message, or a custom entry. */
-  kind: "call" | "result" | "message" | "entry";
+  /** A call of a tool, its result, a custom message, a custom entry, or Markdown. */
+  kind: "call" | "result" | "message" | "entry" | "markdown";
   /** The name. */
   name: string;
   /** The id by which it is referred to. */

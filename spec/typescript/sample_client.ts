@@ -163,6 +163,8 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "ui_surface_draw":
     case "ui_surface_close":
     case "ui_theme":
+    case "ui_display":
+    case "ui_tools_expanded":
     case "warning":
     case "thinking_level_changed":
     case "session_info_changed":

@@ -129,6 +129,8 @@ class EffectInterpreter:
         """The names of the client's themes; None: it has not named any."""
         self.theme: str | None = None
         """The name of the theme that the client shows; None: it is unknown."""
+        self.tools_expanded = False
+        """Whether the client unfolds outputs of tools."""
         self._extend = extend
         self.extensions: Extensions | None = extend(self, None)
         """The extensions of the process; None: there are none."""
@@ -307,6 +309,7 @@ class EffectInterpreter:
         self.draws_surfaces = is_offered
         self.editor_text = ""
         self.themes = self.theme = None
+        self.tools_expanded = False
         if self.extensions is not None:
             self.extensions.offer_surfaces(is_offered=is_offered)
 
@@ -315,11 +318,12 @@ class EffectInterpreter:
         if self.draws_surfaces:
             self.editor_text = text
 
-    def take_themes(self, names: Sequence[str] | None, current: str | None) -> None:
-        """Take the names of the client's themes, and of the one that it shows; None: as before."""
+    def take_look(self, names: Sequence[str] | None, current: str | None, *, unfolds: bool | None) -> None:
+        """Take the client's themes, the one that it shows, and whether it unfolds outputs; None: as before."""
         if self.draws_surfaces:
             self.themes = self.themes if names is None else tuple(names)
             self.theme = self.theme if current is None else current
+            self.tools_expanded = self.tools_expanded if unfolds is None else unfolds
 
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""

@@ -93,8 +93,8 @@ class AgentReads(Protocol):
         """Take the text that the client's editor has now, for extensions that read it."""
         ...
 
-    def take_themes(self, names: Sequence[str] | None, current: str | None) -> None:
-        """Take the names of the client's themes, and of the one that it shows; None: as before."""
+    def take_look(self, names: Sequence[str] | None, current: str | None, *, unfolds: bool | None) -> None:
+        """Take the client's themes, the one that it shows, and whether it unfolds outputs; None: as before."""
         ...
 
     @property
@@ -275,8 +275,13 @@ class ExtensibleAgent(RunOwner, Protocol):
         """The name of the theme that the client shows; None: it is unknown."""
         ...
 
-    def take_themes(self, names: Sequence[str] | None, current: str | None) -> None:
-        """Take the names of the client's themes, and of the one that it shows; None: as before."""
+    def take_look(self, names: Sequence[str] | None, current: str | None, *, unfolds: bool | None) -> None:
+        """Take the client's themes, the one that it shows, and whether it unfolds outputs; None: as before."""
+        ...
+
+    @property
+    def tools_expanded(self) -> bool:
+        """Whether the client shows the outputs of tools unfolded, as far as it is known."""
         ...
 
     @property

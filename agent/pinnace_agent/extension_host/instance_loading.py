@@ -105,19 +105,12 @@ class InstanceLoading:
             [*found.failures, *report.failures, *conflicts(kept.extensions)],
             [*flags.errors, *self._refused_words(flags)],
             flags.given_back,
-            [*found.notices, *report.notices, *kept.warnings, *self._uncalled(report.loaded)],
+            [*found.notices, *report.notices, *kept.warnings],
             list({each.path: each for each in reversed(left_out)}.values())[::-1],
             [each for each in (*found.failures, *report.failures) if each.path in named or _is_below(each.path, named)],
             # Of an installed package the entry is a module: one that was loaded, or among what is installed.
             [each.folder or each.entry for each in found.candidates if each.attribute is None],
         )
-
-    def _uncalled(self, loaded: Iterable[LoadedExtension]) -> Iterable[str]:
-        """Warn a terminal, which could be expected to call it, of what extensions have registered in vain."""
-        found = {each.extension.path: each.extension.uncalled for each in loaded if each.extension.uncalled}
-        if found and self._agent.draws_surfaces:
-            named = "; ".join(f"{path} ({', '.join(kinds)})" for path, kinds in found.items())
-            yield f"some of what extensions register is not used: {named}"
 
     def _refused_words(self, flags: MatchedFlags) -> Iterable[str]:
         """Refuse messages on the command line where a client sends the prompts."""

@@ -66,7 +66,16 @@ class AgentView:
 
     def take_theme(self, name: str) -> None:
         """Take the theme that an extension chooses."""
-        self._agent.take_themes(None, name)
+        self._agent.take_look(None, name, unfolds=None)
+
+    @property
+    def tools_expanded(self) -> bool:
+        """Whether the client shows the outputs of tools unfolded, as far as it is known."""
+        return self._agent.tools_expanded
+
+    def take_tools_expanded(self, *, is_expanded: bool) -> None:
+        """Take that an extension unfolds, or folds, the outputs of tools."""
+        self._agent.take_look(None, None, unfolds=is_expanded)
 
     def warn_unused(self, path: str, member: str) -> None:
         """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pinnace_agent.extensions.services.items import DrawnItem
     from pinnace_agent.extensions.services.surfaces import Surface
     from pinnace_agent.node_extensions.process import NodeProcess
+    from pinnace_spec.records.surface_items import MarkdownType
 
 _MOST_DRAWN: Final = 500
 OWN_CONTEXT: Final = 0
@@ -240,6 +241,14 @@ class Bridge:
                 del self._drawn[next(iter(self._drawn))]
             return await self.call("render", item=item.fields, columns=item.width, context=OWN_CONTEXT)
 
+        async def choose(item: "DrawnItem") -> object:
+            self._drawn[item.kind, item.id] = item.request_render
+            columns = item.width
+            return await self.call("render", item=item.fields, columns=columns, context=OWN_CONTEXT, chooses=True)
+
+        async def change(_markdown: str, item: "DrawnItem") -> object:
+            return await self.call("render", item=item.fields, columns=item.width, context=OWN_CONTEXT)
+
         async def draw_record(_record: object, item: "DrawnItem", _theme: object) -> object:
             return await draw(item)
 
@@ -250,6 +259,12 @@ class Bridge:
                 self.api.result_renderer(name, framed=is_framed)(draw)
             case "message":
                 self.api.message_renderer(name)(draw_record)
+            case "tool":
+                self.api.tool_renderer(choose)
+            case "markdown":
+                self.api.markdown_transformer(message_types=cast("tuple[MarkdownType, ...]", tuple(name.split())))(
+                    change
+                )
             case _:
                 self.api.entry_renderer(name)(draw_record)
 

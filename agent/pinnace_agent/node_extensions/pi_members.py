@@ -107,19 +107,6 @@ def _register_renderer(bridge: Bridge, _number: int | None, values: Values) -> N
     bridge.register_renderer(values.text(0, "kind"), values.text(1, "customType"), is_framed=False)
 
 
-def _accept(bridge: Bridge, _number: int | None, values: Values) -> None:
-    """Accept what nothing calls, as from an extension in Python."""
-    match values.text(0, "member"):
-        case "registerMarkdownTransformer":
-            bridge.api.markdown_transformer()(_uncalled)
-        case _:
-            bridge.api.tool_renderer(_uncalled)
-
-
-def _uncalled(_ctx: object) -> None:
-    """Stand for a function that is never called."""
-
-
 def _set_name(bridge: Bridge, _number: int | None, values: Values) -> None:
     bridge.api.set_session_name(values.text_or_none(0, "name"))
 
@@ -143,7 +130,6 @@ NOW: Final[Mapping[str, Now]] = {
     "register_flag": _flag,
     "register_shortcut": _register_shortcut,
     "get_flag": lambda bridge, _number, values: bridge.api.get_flag(values.text(0, "name")),
-    "accepted": _accept,
     "register_renderer": _register_renderer,
     "render.again": lambda bridge, _number, values: bridge.render_again(values.text(0, "id")),
     "send_message": _send_message,

@@ -56,6 +56,26 @@ def _set_theme(bridge: Bridge, number: int | None, values: Values) -> object:
     return bridge.context(number).ui.set_theme(values.text(0, "theme"))._asdict()
 
 
+def _working_message(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_working_message(values.text_or_none(0, "message"))
+
+
+def _working_visible(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_working_visible(values.flag(0, "visible"))
+
+
+def _working_indicator(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_working_indicator(values.record(0, "options"))
+
+
+def _thinking_label(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_hidden_thinking_label(values.text_or_none(0, "label"))
+
+
+def _tools_expanded(bridge: Bridge, number: int | None, values: Values) -> None:
+    bridge.context(number).ui.set_tools_expanded(values.flag(0, "expanded"))
+
+
 def _auth(bridge: Bridge, number: int | None, values: Values) -> None:
     bridge.login(number).on_auth(values.text(0, "url"), values.text_or_none(1, "instructions"))
 
@@ -87,6 +107,12 @@ NOW: Final[Mapping[str, Now]] = {
     "ui.setTitle": _title,
     "ui.setEditorText": _editor_text,
     "ui.setTheme": _set_theme,
+    "ui.setWorkingMessage": _working_message,
+    "ui.setWorkingVisible": _working_visible,
+    "ui.setWorkingIndicator": _working_indicator,
+    "ui.setHiddenThinkingLabel": _thinking_label,
+    "ui.setToolsExpanded": _tools_expanded,
+    "ui.toolsExpanded": lambda bridge, number, _values: bridge.context(number).ui.get_tools_expanded(),
     "ui.unused": lambda bridge, number, values: bridge.context(number).ui.warn_unused(
         values.text(0, "member"), bridge.path
     ),

@@ -4,9 +4,11 @@ It is known by its name alone: it is a client of the program like any other, and
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, Protocol, cast
 
 from pinnace_rpc.options.options import Options
@@ -53,12 +55,14 @@ class _Program(Protocol):
         *,
         opens_sessions: bool,
         look: str | None,
-        themes: Sequence[str],
+        themes: Callable[[str | None], Sequence[str]],
     ) -> int:
         """Open it with an agent of its own."""
         ...
 
-    def open_attached(self, name: str | None, flags: Sequence[str], themes: Sequence[str]) -> int:
+    def open_attached(
+        self, name: str | None, flags: Sequence[str], themes: Callable[[str | None], Sequence[str]]
+    ) -> int:
         """Open it on an agent of the host."""
         ...
 
@@ -76,7 +80,7 @@ def open_own(options: Options) -> int:
         options.messages,
         opens_sessions=options.opens_sessions,
         look=options.look,
-        themes=packaged_themes(os.environ),
+        themes=partial(theme_files, os.environ),
     )
 
 
@@ -87,20 +91,32 @@ def open_attached(name: str | None, flags: Sequence[str]) -> int:
         NotInstalled: The extra is missing.
         DumbTerminal: The terminal can't show it.
     """
-    return _program().open_attached(name, flags, packaged_themes(os.environ))
+    return _program().open_attached(name, flags, partial(theme_files, os.environ))
 
 
-def packaged_themes(env: Mapping[str, str]) -> list[str]:
-    """Return the files of the themes in the user's packages; what is wrong with packages is reported by the agent."""
+def theme_files(env: Mapping[str, str], project: str | None = None) -> list[str]:
+    """Return the files of themes beside the user's own; what is wrong with packages is reported by the agent.
+
+    Args:
+        env: The environment.
+        project: The folder of a trusted project: its themes and those of its packages, instead of those of the user's
+            packages; None: the latter.
+    """
     from pinnace_agent.config.settings import read_settings
-    from pinnace_agent.files.paths import agent_dir
+    from pinnace_agent.files.paths import agent_dir, project_dir
 
-    resources = read_settings(agent_dir(env) / "settings.json").settings.resources
+    user = agent_dir(env)
+    own = None if project is None else project_dir(Path(project))
+    if own is not None and os.path.realpath(own) == os.path.realpath(user):
+        return []  # the user's, which are read anyway
+    read = read_settings(user / "settings.json", None if own is None else own / "settings.json")
+    resources = [each for each in read.settings.resources if each.is_project is (own is not None)]
+    files = [] if own is None else sorted(map(str, own.glob("themes/*.json")))
     if not any(each.packages for each in resources):
-        return []
+        return files
     from pinnace_agent.packages.resolution import resolve_settings
 
-    return [each.path for each in resolve_settings(resources, env).files["themes"]]
+    return [*files, *(each.path for each in resolve_settings(resources, env).files["themes"])]
 
 
 def _program() -> _Program:

@@ -421,6 +421,7 @@ class BlockingCommands(ABC):
         surfaces: bool | None = None,
         themes: Sequence[str] | None = None,
         theme: str | None = None,
+        tools_expanded: bool | None = None,
     ) -> replies.Hello:
         """Identify the agent; as the first command, select the profile.
 
@@ -430,6 +431,7 @@ class BlockingCommands(ABC):
             surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
             themes: The names of the client's themes, of which extensions may choose one.
             theme: The theme that the client shows now.
+            tools_expanded: Whether the client shows the outputs of tools unfolded now.
         """
         data = self.request(
             "hello",
@@ -438,6 +440,7 @@ class BlockingCommands(ABC):
             surfaces=surfaces,
             themes=themes,
             theme=theme,
+            toolsExpanded=tools_expanded,
         )
         return cast("replies.Hello", data_of("hello", data))
 

@@ -425,6 +425,7 @@ class Commands(ABC):
         surfaces: bool | None = None,
         themes: Sequence[str] | None = None,
         theme: str | None = None,
+        tools_expanded: bool | None = None,
     ) -> replies.Hello:
         """Identify the agent; as the first command, select the profile.
 
@@ -434,6 +435,7 @@ class Commands(ABC):
             surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
             themes: The names of the client's themes, of which extensions may choose one.
             theme: The theme that the client shows now.
+            tools_expanded: Whether the client shows the outputs of tools unfolded now.
         """
         data = await self.request(
             "hello",
@@ -442,6 +444,7 @@ class Commands(ABC):
             surfaces=surfaces,
             themes=themes,
             theme=theme,
+            toolsExpanded=tools_expanded,
         )
         return cast("replies.Hello", data_of("hello", data))
 

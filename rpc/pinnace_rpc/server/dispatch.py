@@ -351,8 +351,8 @@ class OpenCommands:
             agent.offer_files(command.delegate)
         if command.surfaces is not None and "surfaces" not in self.unknown_names:
             agent.offer_surfaces(is_offered=command.surfaces)
-        if (command.themes is not None or command.theme is not None) and "themes" not in self.unknown_names:
-            agent.take_themes(command.themes, command.theme)
+        if "themes" not in self.unknown_names:
+            agent.take_look(command.themes, command.theme, unfolds=command.toolsExpanded)
         if "directories" in self.unknown_names:
             directories = None
         elif directories is not None:

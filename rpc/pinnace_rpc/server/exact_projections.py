@@ -104,7 +104,18 @@ class ExactProjection:
     profile: ClientProfile
     has_whole_updates = True
     unknown_names: frozenset[str] = frozenset(
-        {"messageId", "context", "by", "delegate", "directories", "surfaces", "themes", "theme", *OWN_COMMANDS}
+        {
+            "messageId",
+            "context",
+            "by",
+            "delegate",
+            "directories",
+            "surfaces",
+            "themes",
+            "theme",
+            "toolsExpanded",
+            *OWN_COMMANDS,
+        }
     )
     roles: ClassVar[Mapping[str, Fields]] = _MESSAGES
     records: ClassVar[Mapping[str, Fields]] = _RECORDS

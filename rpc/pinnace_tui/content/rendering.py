@@ -90,6 +90,10 @@ class ExtensionLines(Protocol):
         """Return the lines of an item; None: there are none, or not yet."""
         ...
 
+    def markdown(self, item: TranscriptItem, width: int) -> str | None:
+        """Return the text of an item as extensions have changed it; None: as it is, or not yet."""
+        ...
+
 
 class Renderer:
     """Renders items for one width and look."""
@@ -102,8 +106,19 @@ class Renderer:
         shows_thinking: bool,
         shows_tools: bool,
         of_extensions: ExtensionLines | None = None,
+        thinking_label: str | None = None,
     ) -> None:
-        """Prepare; `shows_…`: whether items of a kind are shown whole unless they are set otherwise."""
+        """Prepare.
+
+        Args:
+            width: The columns.
+            look: The theme.
+            shows_thinking: Whether thoughts are shown whole unless they are set otherwise.
+            shows_tools: Whether other items are.
+            of_extensions: The lines of items that extensions draw.
+            thinking_label: The text of an extension for thoughts that are folded.
+        """
+        self._thinking_label = "Thinking" if thinking_label is None else plain_line(thinking_label)
         self._of_extensions = of_extensions
         self.width = max(width, 4)
         self._look = look
@@ -154,14 +169,17 @@ class Renderer:
         match item:
             case UserItem(content):
                 style = Style(color=look["userMessageText"], bgcolor=look["userMessageBg"])
-                return Padding(Text(f"> {plain(content)}"), (0, 1), style=style)
+                return Padding(Text(f"> {plain(self._changed(item, content))}"), (0, 1), style=style)
             case AnswerItem(content):
                 from pinnace_tui.content.markdown import AnswerMarkdown
 
-                markdown = AnswerMarkdown(plain(content), code_theme=look.code_theme, hyperlinks=False)
+                markdown = AnswerMarkdown(
+                    plain(self._changed(item, content)), code_theme=look.code_theme, hyperlinks=False
+                )
                 return Padding(markdown, (0, 1), style=Style(color=look["text"]))
             case ThinkingItem(content):
-                return self._folded(item, "Thinking", content, Style(color=look["thinkingText"], italic=True))
+                title = "Thinking" if self.is_open(item) else self._thinking_label
+                return self._folded(item, title, content, Style(color=look["thinkingText"], italic=True))
             case SummaryItem(title, content):
                 return self._folded(item, title, content, Style(color=look["muted"]))
             case NoticeItem(content, level):
@@ -181,13 +199,20 @@ class Renderer:
         if not self.is_open(item):
             count = content.count("\n") + 1
             return Padding(Text(f"▸ {title} ({count} line{'s' if count > 1 else ''})", style, no_wrap=True), (0, 1))
-        return Padding(Group(Text(f"▾ {title}", style), Text(plain(content.strip()), style)), (0, 1))
+        shown = self._changed(item, content).strip()
+        return Padding(Group(Text(f"▾ {title}", style), Text(plain(shown), style)), (0, 1))
+
+    def _changed(self, item: TranscriptItem, content: str) -> str:
+        """Return the text of an item as extensions want it shown."""
+        width = max(self.width - 2, 1)
+        changed = None if self._of_extensions is None else self._of_extensions.markdown(item, width)
+        return content if changed is None else changed
 
     def _of_extension(self, item: CustomItem | EntryItem) -> RenderableType:
         kind = "message" if isinstance(item, CustomItem) else "entry"
         if (lines := self._drawn(item, kind, item.custom_type)) is not None:
             return Group(*lines)
-        content = item.text if isinstance(item, CustomItem) else ""
+        content = self._changed(item, item.text) if isinstance(item, CustomItem) else ""
         return Padding(Text(f"· {plain(content)}", Style(color=self._look["muted"])), (0, 1))
 
     def _drawn(self, item: TranscriptItem, kind: str, name: str) -> Sequence[Text] | None:

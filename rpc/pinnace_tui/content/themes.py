@@ -18,6 +18,7 @@ from pinnace_tui.content.values import Record, as_mapping, mapping, text
 _ROLES: Final[frozenset[str]] = frozenset(get_args(Role))
 _HEX: Final = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}")
 _OKLCH: Final = re.compile(r"oklch\(\s*([\d.]+)%?\s+([\d.]+)\s+([\d.]+)(?:deg)?\s*\)")
+_MIDDLE: Final = 127.5
 _LIGHT_BACKGROUNDS: Final = frozenset({"7", "9", "10", "11", "12", "13", "14", "15"})
 
 
@@ -25,16 +26,19 @@ class _WrongTheme(Exception):
     """A theme that does not map. The text is for the user."""
 
 
-def read_looks(folder: Path, packaged: Sequence[str] = ()) -> tuple[list[Look], list[str]]:
+def read_looks(folder: Path, packaged: Sequence[str] = (), project: Sequence[str] = ()) -> tuple[list[Look], list[str]]:
     """Return the built-in themes and those of a folder, and what is wrong with others.
 
     Args:
         folder: The user's folder of themes.
         packaged: The files of themes in packages, the first of equal names before the others; the folder's go before.
+        project: Those that a trusted project brings, which go before all others.
     """
     looks, problems = list(LOOKS), list[str]()
-    for path in (*map(Path, reversed(packaged)), *sorted(folder.glob("*.json"))):
+    for path in (*map(Path, reversed(packaged)), *sorted(folder.glob("*.json")), *map(Path, reversed(project))):
         try:
+            if not path.is_file():  # a pipe has no end
+                raise _WrongTheme("it is no file")
             value: object = json.loads(path.read_text("utf-8"))
             look, wrong = _look(as_mapping(value))
         except (OSError, ValueError, _WrongTheme) as error:
@@ -65,11 +69,11 @@ def _look(value: Record) -> tuple[Look, list[str]]:
     name = text(value, "name")
     if not name or "/" in name:
         raise _WrongTheme("name: expected a name without /")
-    is_dark = value.get("appearance") != "light"
-    base = LOOKS[0] if is_dark else LOOKS[1]
     variables, given = mapping(value, "vars"), mapping(value, "colors")
     if not given:
         raise _WrongTheme("colors: expected an object of colours by role")
+    is_dark = _is_dark(value.get("appearance"), given, variables)
+    base = LOOKS[0] if is_dark else LOOKS[1]
     colors = dict(base.colors)
     wrong: list[str] = []
     for role, color in given.items():
@@ -79,6 +83,21 @@ def _look(value: Record) -> tuple[Look, list[str]]:
         except _WrongTheme as error:
             wrong.append(str(error))
     return Look(name, colors, is_dark, base.background, base.surface, base.code_theme), wrong
+
+
+def _is_dark(appearance: object, given: Record, variables: Record) -> bool:
+    """Return whether a theme is for a dark background: as it says, else by how bright its text or background is."""
+    if appearance in ("dark", "light"):
+        return appearance == "dark"
+    for role, is_text in (("text", True), ("userMessageText", True), ("userMessageBg", False), ("selectedBg", False)):
+        try:
+            color = _resolved(role, given.get(role, ""), variables)
+        except _WrongTheme:  # reported with the others
+            continue
+        if color is not None:
+            red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+            return (0.299 * red + 0.587 * green + 0.114 * blue > _MIDDLE) is is_text
+    return True
 
 
 def _resolved(role: str, color: object, variables: Record) -> str | None:

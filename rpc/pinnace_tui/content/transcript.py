@@ -259,6 +259,10 @@ class Transcript:
         item.is_open = is_open
         self._change(item)
 
+    def is_growing(self, item: TranscriptItem) -> bool:
+        """Return whether an item is a part of the answer that the model is writing."""
+        return self._growing is not None and any(each is item for each in self._blocks.values())
+
     def call(self, call_id: str) -> ToolItem | None:
         """Return the call of this id, if it is shown."""
         return self._calls.get(call_id)
@@ -427,7 +431,10 @@ class Transcript:
         match message.get("role"):
             case "assistant":
                 self._complete(message)
+                blocks = self._blocks.values()
                 self._growing, self._blocks = None, {}
+                for item in blocks:
+                    self._change(item)
             case "user":
                 pass  # added at its start
             case _:

@@ -40,6 +40,8 @@ EVENT_NAMES: Final = (
     "ui_surface_draw",
     "ui_surface_close",
     "ui_theme",
+    "ui_display",
+    "ui_tools_expanded",
     "mcp_status",
     "warning",
     "bash_execution_update",

@@ -134,6 +134,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "surfaces": (bool, None, "surfaces"),
         "themes": (list, None, "themes"),
         "theme": (str, None, "theme"),
+        "toolsExpanded": (bool, None, "toolsExpanded"),
     },
     "ui_surface_input": {
         "surface": (str, ..., "surface"),

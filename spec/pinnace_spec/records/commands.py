@@ -800,6 +800,8 @@ class Hello(CommandModel):
     """The names of the client's themes, of which extensions may choose one."""
     theme: StrictStr | None = None
     """The theme that the client shows now."""
+    toolsExpanded: StrictBool | None = None
+    """Whether the client shows the outputs of tools unfolded now."""
 
 
 class UiSurfaceInput(CommandModel):

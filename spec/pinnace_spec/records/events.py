@@ -37,7 +37,7 @@ from pinnace_spec.records.messages import (
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.records.ui_requests import AnyUiRequest, SeedUiRequest
 from pinnace_spec.records.updates import DeltaUpdate, SeedUpdate, WholeUpdate
-from pinnace_spec.rules.limits import MAX_SURFACE_LINES, LimitName
+from pinnace_spec.rules.limits import MAX_SURFACE_LINES, MAX_WORKING_FRAMES, LimitName
 
 
 class AgentStart(OutputModel):
@@ -416,6 +416,34 @@ class UiTheme(OutputModel):
     """Its name."""
 
 
+class UiDisplay(OutputModel):
+    """What extensions have set of the client's own displays; each replaces the one before.
+
+    What is absent is as the client has it by itself. Texts are in one line, with the sequences of a terminal for
+    colours and styles (SGR) and no others.
+    """
+
+    type: Literal["ui_display"]
+    workingMessage: str | None = None
+    """What is shown while a run works, in the place of the client's own words."""
+    workingVisible: bool | None = None
+    """False: a run's work is not shown."""
+    workingFrames: Annotated[list[str], Field(max_length=MAX_WORKING_FRAMES)] | None = None
+    """The sign of the work: one after the other, again and again; a single one stands still, none is no sign."""
+    workingIntervalMs: Positive | None = None
+    """For how long each frame is shown, in milliseconds."""
+    hiddenThinkingLabel: str | None = None
+    """Stands for thoughts that are folded."""
+
+
+class UiToolsExpanded(OutputModel):
+    """An extension unfolds, or folds, all outputs of tools."""
+
+    type: Literal["ui_tools_expanded"]
+    expanded: bool
+    """Whether they are unfolded from now on."""
+
+
 class McpServer(OutputModel):
     """An MCP server of the session, as it is now."""
 
@@ -470,6 +498,8 @@ _PI: Final[Mapping[str, object]] = {
     "ui_surface_draw": UiSurfaceDraw,
     "ui_surface_close": UiSurfaceClose,
     "ui_theme": UiTheme,
+    "ui_display": UiDisplay,
+    "ui_tools_expanded": UiToolsExpanded,
     "mcp_status": McpStatus,
     "warning": WarningEvent,
     "agent_end": AgentEnd,

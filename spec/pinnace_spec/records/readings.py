@@ -114,6 +114,7 @@ class ItemRenderer(OutputModel):
 
     kind: ItemKind
     name: NonEmpty
+    """The name of the tool, or `*` for all without a renderer of this kind; the custom type; whose Markdown it is."""
     framed: bool
     """Whether the client puts it into the frame that its own items of this kind have."""
 

@@ -10,8 +10,13 @@ from typing_extensions import TypedDict
 
 from pinnace_spec.wire.json_text import JsonValue
 
-ItemKind = Literal["call", "result", "message", "entry"]
-"""What of a conversation an extension can draw: a call of a tool, its result, a custom message, a custom entry."""
+ItemKind = Literal["call", "result", "message", "entry", "markdown"]
+"""What of a conversation an extension can draw: a call of a tool, its result, a custom message, a custom entry; and
+Markdown that it changes before the client draws it."""
+MarkdownType = Literal["user", "assistant", "assistant-thinking", "custom", "summary", "changelog"]
+"""Whose Markdown it is."""
+ANY_TOOL: Final = "*"
+"""In the place of a tool's name: an extension draws the calls and results of tools by names that it does not list."""
 _KINDS: Final[frozenset[str]] = frozenset(get_args(ItemKind))
 
 
@@ -20,9 +25,9 @@ class SurfaceItem(TypedDict):
 
     kind: ItemKind
     name: str
-    """The name of the tool, or the custom type."""
+    """The name of the tool, the custom type, or whose Markdown it is."""
     id: str
-    """The id of the call or of the entry."""
+    """The id of the call or of the entry; of Markdown it may be empty."""
     expanded: NotRequired[bool]
     """Whether the client shows it whole."""
     arguments: NotRequired[dict[str, object]]
@@ -30,11 +35,11 @@ class SurfaceItem(TypedDict):
     isStarted: NotRequired[bool]
     """Whether the tool runs or has run."""
     isPartial: NotRequired[bool]
-    """Whether there is no final result yet."""
+    """Whether there is no final result yet, or the Markdown is growing."""
     isError: NotRequired[bool]
     durationMs: NotRequired[int | float]
     content: NotRequired[object]
-    """Of a result or a message; pictures may lack their data."""
+    """Of a result or a message, whose pictures may lack their data; or the Markdown."""
     details: NotRequired[object]
     data: NotRequired[object]
     """Of an entry."""

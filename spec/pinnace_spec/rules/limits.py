@@ -58,6 +58,9 @@ MAX_SURFACE_LINES: Final = 500
 MAX_SURFACE_LINE_CHARS: Final = 8_000
 """One line of a surface, with its colours: a terminal of 300 cells in which each cell has a colour of its own."""
 
+MAX_WORKING_FRAMES: Final = 100
+"""The frames of a working indicator of an extension."""
+
 MAX_ITEM_SURFACES: Final = 500
 """The items of the conversation that are drawn by extensions at the same time: no terminal shows as many."""
 

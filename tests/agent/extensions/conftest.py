@@ -110,6 +110,7 @@ class FakeHost:
         self.editor_text = ""
         self.themes: Sequence[str] | None = None
         self.theme: str | None = None
+        self.tools_expanded = False
         self.session = FakeSession()
         self.registry = FakeRegistry()
         self.model: Model | None = MODEL
@@ -132,6 +133,9 @@ class FakeHost:
 
     def take_theme(self, name: str) -> None:
         self.theme = name
+
+    def take_tools_expanded(self, *, is_expanded: bool) -> None:
+        self.tools_expanded = is_expanded
 
     def warn_unused(self, path: str, member: str) -> None:
         self.asked.append(("unused", path, member))

@@ -294,7 +294,7 @@ def test_keys_are_registered_by_one_name_each() -> None:
 
 
 def test_renderers_are_accepted() -> None:
-    """Nothing calls the last two; the decorators return the function. A wrong one is refused."""
+    """The decorators return the function. A wrong one is refused."""
     bench = Bench()
     with pytest.raises(TypeError, match=r"renderer of call a: it is called as .*\(item\)"):
         bench.pi.call_renderer("a")(lambda: None)
@@ -302,8 +302,12 @@ def test_renderers_are_accepted() -> None:
         bench.pi.result_renderer("")
     bench.pi.message_renderer("a")(lambda *_: None)
     bench.pi.entry_renderer("b")(lambda *_: None)
-    bench.pi.markdown_transformer(message_types=["user"])(lambda text: text)
+    bench.pi.markdown_transformer(message_types=["user"])(lambda text, item: text)
     assert print is bench.pi.tool_renderer(print)
+    with pytest.raises(ValueError, match="markdown_transformer: 'model' is none of user, assistant, "):
+        bench.pi.markdown_transformer(message_types=["model"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"markdown_transformer: it is called as .*\(markdown, item\)"):
+        bench.pi.markdown_transformer()(lambda text: text)
 
 
 def test_flags_have_a_type_and_a_default() -> None:

@@ -295,33 +295,3 @@ def test_the_component_of_the_page_is_used_by_keys(agent: AgentStarter, tmp_path
     assert ["  red", "> green", "  blue"] == one.drawn(surface, mark)
     one.press(surface, "\r", "enter")
     assert "picked: green" == one.notice()
-
-
-def test_what_nothing_calls_is_reported_where_a_terminal_could(agent: AgentStarter, tmp_path: Path) -> None:
-    """One warning for all extensions, in both languages; without a terminal there is none, as from pi in mode rpc."""
-    extension = tmp_path / "keys.py"
-    extension.write_text(
-        "def extension(pi):\n    @pi.shortcut('ctrl+y')\n    def key(ctx):\n        pass\n\n"
-        "    @pi.markdown_transformer()\n    def change(markdown):\n        pass\n\n"
-        "    @pi.tool_renderer\n    def choose(tool):\n        pass\n\n"
-        "    @pi.message_renderer('own')\n    def render(message, item, theme):\n        pass\n"
-    )
-    drawn = agent((), "-e", str(extension), "--surfaces")
-    [warning] = drawn.ask("get_state")["warnings"]
-    assert warning["text"].endswith("keys.py (transformers of Markdown, functions that choose renderers of tools)")
-    assert "warnings" not in agent((), "-e", str(extension)).ask("get_state")
-
-
-def test_what_nothing_calls_of_pi_is_reported(agent: AgentStarter, tmp_path: Path, node_program: str) -> None:
-    extension = tmp_path / "keys.mjs"
-    extension.write_text(
-        "export default (pi) => {\n"
-        "  for (const each of ['MarkdownTransformer', 'ToolRenderer']) pi[`register${each}`]((each) => each);\n"
-        "  pi.registerTool({ name: 't', description: 't', parameters: { type: 'object', properties: {} },\n"
-        "    renderCall() {}, execute: async () => ({ content: [] }) });\n"
-        "};\n"
-    )
-    pi = agent((), "-e", str(extension), "--surfaces", env={"PINNACE_NODE": node_program})
-    [warning] = pi.ask("get_state")["warnings"]
-    kinds = "(transformers of Markdown, functions that choose renderers of tools)"
-    assert warning["text"].endswith(f"keys.mjs {kinds}")

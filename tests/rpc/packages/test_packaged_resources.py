@@ -1,13 +1,14 @@
 """What an agent and the terminal client take from packages."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.rpc.packages.conftest import skill
 
 from pinnace_fuzz.trials.workbench import AgentStarter
-from pinnace_rpc.cli.terminal import packaged_themes
+from pinnace_rpc.cli.terminal import theme_files
 from pinnace_tui.content.themes import read_looks
 
 EXTENSION = """
@@ -64,8 +65,29 @@ def test_the_terminal_client_has_the_themes_of_packages(tmp_path: Path) -> None:
     packages = ["one", {"source": "two", "themes": ["!c.json"]}]
     (folder / "settings.json").write_text(json.dumps({"packages": packages}))
     env = {"HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(folder)}
-    looks, problems = read_looks(folder / "themes", packaged_themes(env))
+    looks, problems = read_looks(folder / "themes", theme_files(env))
     assert [] == problems
     accents = {look.name: look["accent"] for look in looks}
     assert {"mine": "#111111", "both": "#333333"} == {name: accents[name] for name in ("mine", "both")}
     assert "left-out" not in accents
+
+
+def test_a_project_brings_themes_of_its_own_and_of_its_packages(tmp_path: Path) -> None:
+    """They take precedence over the user's; a pipe and a folder are no themes; the agent folder is no project's."""
+    folder, project = tmp_path / "agent", tmp_path / "project"
+
+    def theme(name: str, color: str) -> str:
+        return json.dumps({"name": name, "colors": {"accent": color}})
+
+    write(folder, {"themes/mine.json": theme("mine", "#111111"), "themes/both.json": theme("both", "#222222")})
+    write(project / ".pi", {"themes/a.json": theme("both", "#333333"), "package/themes/b.json": theme("b", "#444444")})
+    (project / ".pi" / "settings.json").write_text(json.dumps({"packages": ["./package"]}))
+    os.mkfifo(project / ".pi" / "themes" / "pipe.json")
+    (project / ".pi" / "themes" / "folder.json").mkdir()
+    env = {"HOME": str(tmp_path), "PI_CODING_AGENT_DIR": str(folder)}
+    looks, problems = read_looks(folder / "themes", theme_files(env), theme_files(env, str(project)))
+    accents = {look.name: look["accent"] for look in looks}
+    assert ("#111111", "#333333", "#444444") == (accents["mine"], accents["both"], accents["b"])
+    assert 2 == len(problems)
+    assert all("it is no file" in each for each in problems)
+    assert [] == theme_files({**env, "PI_CODING_AGENT_DIR": str(project / ".pi")}, str(project))

@@ -125,6 +125,8 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
         "ui_surface_draw",
         "ui_surface_close",
         "ui_theme",
+        "ui_display",
+        "ui_tools_expanded",
         "bash_execution_update",
         "session_info_changed",
         "session_changed",

@@ -417,6 +417,24 @@ def test_theme_files_of_the_original_map_or_are_reported(tmp_path: Path) -> None
     assert "name: expected a name without /" in problems[1]
 
 
+@pytest.mark.parametrize(
+    ("colors", "is_dark"),
+    [
+        ({"text": "#eeeeee"}, True),
+        ({"text": "#222222"}, False),
+        ({"text": "", "userMessageBg": "#f0f0f0"}, False),
+        ({"text": "okhsl(1 2% 3%)", "selectedBg": 16}, True),
+        ({"accent": "#222222"}, True),
+    ],
+)
+def test_a_theme_without_an_appearance_is_read_by_its_colours(
+    tmp_path: Path, colors: dict[str, object], is_dark: bool
+) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps({"name": "mine", "colors": colors}))
+    looks, _ = read_looks(tmp_path)
+    assert looks[-1].is_dark is is_dark
+
+
 def test_a_pair_of_themes_follows_the_background(tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     settings.write_text('{"theme": "light/dark"}')

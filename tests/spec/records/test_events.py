@@ -37,6 +37,8 @@ LATER_TYPES = {
     "ui_surface_draw",
     "ui_surface_close",
     "ui_theme",
+    "ui_display",
+    "ui_tools_expanded",
     "mcp_status",
     "warning",
     "session_changed",
@@ -80,6 +82,13 @@ LAYOUT: Json = {
     "row": "1",
     "column": "2",
 }
+DISPLAY: Json = {
+    "workingMessage": "m",
+    "workingVisible": False,
+    "workingFrames": ["a", "b"],
+    "workingIntervalMs": 80,
+    "hiddenThinkingLabel": "l",
+}
 SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
 SESSION: Json = {"sessionId": "s", "sessionFile": "/a/s.jsonl", "leafId": None}
 RECORDS: list[Json] = [
@@ -116,6 +125,8 @@ RECORDS: list[Json] = [
     {"type": "ui_surface_draw", "surface": "a", "lines": ["\x1b[31mred\x1b[39m"]},
     {"type": "ui_surface_close", "surface": "a"},
     {"type": "ui_theme", "theme": "light"},
+    {"type": "ui_display", **DISPLAY},
+    {"type": "ui_tools_expanded", "expanded": True},
     {"type": "mcp_status", **SERVER},
     {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
     {"type": "session_changed", "reason": "new", "by": "client", **SESSION},
@@ -127,6 +138,7 @@ OPEN = {"args", "arguments", "details", "entry"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
     *("key", "layout", "width", "minWidth", "maxHeight", "row", "column"),
+    *DISPLAY,
     *("remedy", "source", "sessionFile"),
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
     *("assistantEntryId", "callIndex", "gated", "error"),

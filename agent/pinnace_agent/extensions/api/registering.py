@@ -6,7 +6,7 @@ Every argument is checked at once, so that an error points at the line that caus
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn, TypeVar, overload
+from typing import Final, NamedTuple, NoReturn, TypeVar, get_args, overload
 
 from pinnace_agent.core.json_values import is_list, same_json
 from pinnace_agent.core.loop_thread import usable_from_any_thread
@@ -31,7 +31,7 @@ from pinnace_agent.extensions.registration.registrations import (
 )
 from pinnace_agent.extensions.registration.signatures import check_function
 from pinnace_agent.extensions.registration.tool_schema import names_around, tool_function
-from pinnace_spec.records.surface_items import ItemKind
+from pinnace_spec.records.surface_items import ANY_TOOL, ItemKind, MarkdownType
 
 _FunctionT = TypeVar("_FunctionT", bound=Function)
 
@@ -44,6 +44,7 @@ _CommandT = TypeVar("_CommandT", bound=Callable[[CommandContext, str], object])
 
 _SERVER_FIELDS: Final[Mapping[str, type]] = {"name": str, "state": str, "source": str, "transport": str, "tools": int}
 # The function names that every provider accepts.
+_MARKDOWN_TYPES: Final[Sequence[str]] = get_args(MarkdownType)
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
@@ -367,15 +368,47 @@ class Registering(ApiBase):
 
         return decorate
 
-    # Accepted, so that an extension that has them loads. No client calls them; the terminal client warns of that.
-
-    def markdown_transformer(self, *, message_types: Sequence[str] = ()) -> Callable[[_FunctionT], _FunctionT]:
-        """Accept a function that changes Markdown before it is drawn; it is never called."""
-        return self._renderer("transformers of Markdown")
-
     def tool_renderer(self, function: _FunctionT) -> _FunctionT:
-        """Accept a function that chooses the renderers of tool calls; it is never called."""
-        return self._renderer("functions that choose renderers of tools")(function)
+        """Let a function `(item)` draw the calls and results of all tools, before their own renderers do.
+
+        `item.kind` is `call` or `result`, `item.name` the tool. See `call_renderer`; None leaves an item to the
+        functions of extensions that were loaded later, then to the renderer of the tool, then to the client (R-UI-32).
+        """
+        self._renders("call", ANY_TOOL, is_framed=True)(function)
+        return self._renders("result", ANY_TOOL, is_framed=True)(function)
+
+    def markdown_transformer(
+        self, *, message_types: Sequence[MarkdownType] = ("user", "assistant", "assistant-thinking")
+    ) -> Callable[[_FunctionT], _FunctionT]:
+        """Let a function `(markdown, item)` change Markdown before the client draws it; another one replaces it.
+
+        It returns the Markdown, or None to leave it. `item.name` is whose it is, `item.is_partial` whether it grows.
+        What is stored and what the model receives stay as they are. A long answer comes in parts. Rule R-UI-33.
+
+        Args:
+            message_types: Whose Markdown it changes: `user`, `assistant`, `assistant-thinking`, `custom`, `summary`, or
+                `changelog`, which no client of pinnace shows.
+
+        Raises:
+            TypeError: The function doesn't take Markdown and an item.
+            ValueError: A type is unknown.
+        """
+        self._check_registering()
+        types = (message_types,) if isinstance(message_types, str) else tuple(message_types)
+        if unknown := [each for each in types if each not in _MARKDOWN_TYPES]:
+            raise ValueError(f"markdown_transformer: {unknown[0]!r} is none of {', '.join(_MARKDOWN_TYPES)}")
+
+        def decorate(function: _FunctionT) -> _FunctionT:
+            self._check_registering()
+            check_function(function, "markdown_transformer", "(markdown, item)")
+            for each in _MARKDOWN_TYPES:
+                self._extension.renderers.pop(("markdown", each), None)
+            for each in types:
+                renderer = ItemRenderer("markdown", each, function, is_framed=False, takes_record=False)
+                self._extension.renderers["markdown", each] = renderer
+            return function
+
+        return decorate
 
     # MCP servers.
 
@@ -445,15 +478,6 @@ class Registering(ApiBase):
     def unregister_virtual_model(self, *_: object, **__: object) -> NoReturn:
         """Raise NotAvailableError: there are no virtual models."""
         self.register_virtual_model()
-
-    def _renderer(self, what: str) -> Callable[[_FunctionT], _FunctionT]:
-        self._check_registering()
-        self._note_uncalled(what)
-        return lambda function: function
-
-    def _note_uncalled(self, what: str) -> None:
-        if what not in self._extension.uncalled:
-            self._extension.uncalled.append(what)
 
 
 def _key_text(key: object) -> str:

@@ -3,7 +3,7 @@
 `UserInterface` is for modes without a user: every dialog returns its negative answer at once, and every display is
 dropped. `RpcUserInterface` sends requests to a client, and draws components if the client does (`ctx.mode` is `tui`).
 Methods that need more of a terminal exist in both and do nothing, as in pi's RPC mode. Durations are seconds here and
-milliseconds on the wire. Has no access to the outbox. Rules R-UI-01, R-UI-09.
+milliseconds on the wire, but for those in options with pi's names. Has no access to the outbox. Rules R-UI-01, R-UI-09.
 """
 
 # ruff: noqa: ASYNC109 - the timeout of a dialog is part of the request that clients receive
@@ -24,6 +24,7 @@ from pinnace_agent.extensions.services.watchdog import OWNER
 from pinnace_spec.records.messages import SurfaceAnchor, SurfacePlace
 
 if TYPE_CHECKING:  # loaded with the first component
+    from pinnace_agent.extensions.services.client_display import ClientDisplay
     from pinnace_agent.extensions.services.components import Factory, Screen
     from pinnace_agent.extensions.services.surfaces import SurfaceTable
 
@@ -244,19 +245,39 @@ class UserInterface:
         return None
 
     def set_working_message(self, message: str | None = None) -> None:
-        """Do nothing."""
+        """Let a client that draws show other words while the agent works; None restores its own (R-UI-30).
+
+        This and the methods below it set what a client that draws shows now, or will: until the session is replaced or
+        loaded again, the last call counts, of whichever extension. Texts may have colours and styles.
+
+        Raises:
+            TypeError: It is no string.
+        """
         self._generation.check()
 
     def set_working_visible(self, visible: bool) -> None:
-        """Do nothing."""
+        """Let a client that draws show that the agent works, or not."""
         self._generation.check()
 
-    def set_working_indicator(self, *_arguments: object, **_options: object) -> None:
-        """Do nothing."""
+    def set_working_indicator(self, options: Mapping[str, object] | None = None) -> None:
+        """Let a client that draws show another sign while the agent works; None restores its own.
+
+        Args:
+            options: `frames`, up to 100 texts that are shown one after the other, none for no sign; `intervalMs`, for
+                how long each is shown, in milliseconds.
+
+        Raises:
+            TypeError: An option has another type.
+            ValueError: An option has a value that is no time, or too many frames.
+        """
         self._generation.check()
 
     def set_hidden_thinking_label(self, label: str | None = None) -> None:
-        """Do nothing."""
+        """Let a client that draws show another text for thoughts that are folded; None restores its own.
+
+        Raises:
+            TypeError: It is no string.
+        """
         self._generation.check()
 
     def set_footer(self, factory: Callable[..., object] | None = None) -> None:
@@ -318,12 +339,12 @@ class UserInterface:
         return ThemeResult(False, self._no_themes)
 
     def get_tools_expanded(self) -> bool:
-        """Return False."""
+        """Return whether a client that draws shows the outputs of tools unfolded; without one False (R-UI-31)."""
         self._generation.check()
         return False
 
     def set_tools_expanded(self, expanded: bool) -> None:
-        """Do nothing."""
+        """Let a client that draws unfold, or fold, all outputs of tools."""
         self._generation.check()
 
 
@@ -366,6 +387,15 @@ class ClientView(Protocol):
         """Take the theme that an extension chooses."""
         ...
 
+    @property
+    def tools_expanded(self) -> bool:
+        """Whether the client shows the outputs of tools unfolded, as far as it is known."""
+        ...
+
+    def take_tools_expanded(self, *, is_expanded: bool) -> None:
+        """Take that an extension unfolds, or folds, the outputs of tools."""
+        ...
+
     def warn_unused(self, path: str, member: str) -> None:
         """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
         ...
@@ -379,6 +409,8 @@ class DrawingPort(NamedTuple):
     start: StartTask
     view: "ClientView"
     """The client's editor and themes."""
+    display: Callable[[], "ClientDisplay | None"]
+    """Returns what is set of the client's own displays; None: nothing can be."""
 
 
 @usable_from_any_thread()
@@ -516,6 +548,51 @@ class RpcUserInterface(UserInterface):
         self._send({"type": "ui_theme", "theme": name})
         view.take_theme(name)
         return ThemeResult(True)
+
+    # The displays of the client.
+
+    def _display(self) -> "ClientDisplay | None":
+        self._generation.check()
+        return None if self._drawing is None else self._drawing.display()
+
+    def set_working_message(self, message: str | None = None) -> None:
+        """Let the client show other words while the agent works."""
+        if (display := self._display()) is not None:
+            from pinnace_agent.extensions.services.client_display import shown_text
+
+            display.set(workingMessage=shown_text("set_working_message", message))
+
+    def set_working_visible(self, visible: bool) -> None:
+        """Let the client show that the agent works, or not."""
+        if (display := self._display()) is not None:
+            display.set(workingVisible=None if visible else False)
+
+    def set_working_indicator(self, options: Mapping[str, object] | None = None) -> None:
+        """Let the client show another sign while the agent works."""
+        if (display := self._display()) is not None:
+            from pinnace_agent.extensions.services.client_display import indicator_fields
+
+            display.set(**indicator_fields(options))
+
+    def set_hidden_thinking_label(self, label: str | None = None) -> None:
+        """Let the client show another text for thoughts that are folded."""
+        if (display := self._display()) is not None:
+            from pinnace_agent.extensions.services.client_display import shown_text
+
+            display.set(hiddenThinkingLabel=shown_text("set_hidden_thinking_label", label))
+
+    def get_tools_expanded(self) -> bool:
+        """Return whether the client shows the outputs of tools unfolded."""
+        self._generation.check()
+        return self._drawing is not None and self._drawing.view.tools_expanded
+
+    def set_tools_expanded(self, expanded: bool) -> None:
+        """Let the client unfold, or fold, all outputs of tools."""
+        self._generation.check()
+        view = None if self._drawing is None else self._drawing.view
+        if view is not None and view.mode == "tui" and view.tools_expanded is not bool(expanded):
+            self._send({"type": "ui_tools_expanded", "expanded": bool(expanded)})
+            view.take_tools_expanded(is_expanded=bool(expanded))
 
     # Components.
 

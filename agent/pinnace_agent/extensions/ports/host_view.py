@@ -229,6 +229,15 @@ class HostView(Protocol):
         """Take the theme that an extension chooses."""
         ...
 
+    @property
+    def tools_expanded(self) -> bool:
+        """Whether the client shows the outputs of tools unfolded, as far as it is known."""
+        ...
+
+    def take_tools_expanded(self, *, is_expanded: bool) -> None:
+        """Take that an extension unfolds, or folds, the outputs of tools."""
+        ...
+
     def warn_unused(self, path: str, member: str) -> None:
         """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
         ...

@@ -227,8 +227,6 @@ class Extension:
     """Registered while loading, until a session is bound."""
     mcp_servers: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     """By name, the configurations of the MCP servers that it has registered."""
-    uncalled: list[str] = field(default_factory=list[str])
-    """What it has registered that no client calls, in words, each once."""
     diagnostics: list[str] = field(default_factory=list[str])
     """Problems that are no errors, such as an unknown event."""
 

@@ -41,11 +41,12 @@ from pinnace_agent.extensions.services.dialogs import DialogTable, SpanEdge
 from pinnace_agent.extensions.services.error_records import failure_record, failure_text, ownership
 from pinnace_agent.extensions.services.watchdog import Owner, Watchdog
 from pinnace_spec.records.messages import DialogMethod
-from pinnace_spec.records.surface_items import SurfaceItem
+from pinnace_spec.records.surface_items import ANY_TOOL, SurfaceItem
 
 if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.extensions.providers.login import ExtensionLogin
     from pinnace_agent.extensions.providers.stream import ExtensionProvider
+    from pinnace_agent.extensions.services.client_display import ClientDisplay
     from pinnace_agent.extensions.services.items import ItemTable
     from pinnace_agent.extensions.services.surfaces import SurfaceTable
 
@@ -94,12 +95,16 @@ class Runner:
         self.dialogs = DialogTable(send or _drop, self._on_dialog_span)
         self._send = send or _drop
         self._surfaces: SurfaceTable | None = None  # loaded with the first extension that draws
+        self._display: ClientDisplay | None = None  # loaded with the first extension that sets a part of it
         self._items: ItemTable | None = None  # loaded with the first item that an extension is to draw
         ui = (
             UserInterface(generation)
             if send is None
             else RpcUserInterface(
-                generation, self.dialogs, send, DrawingPort(self._surface_table, self._start_drawing, view)
+                generation,
+                self.dialogs,
+                send,
+                DrawingPort(self._surface_table, self._start_drawing, view, self._client_display),
             )
         )
         session = SessionReader(generation, lambda: view.session)
@@ -269,6 +274,14 @@ class Runner:
             self._surfaces = SurfaceTable(self._send, self._draw, is_offered=self._view.mode == "tui")
         return self._surfaces
 
+    def _client_display(self) -> "ClientDisplay | None":
+        """Return what this instance has set of the client's own displays; None: nothing can be."""
+        if self._display is None and self._draw is not None and not self.generation.is_stale:
+            from pinnace_agent.extensions.services.client_display import ClientDisplay
+
+            self._display = ClientDisplay(self._send, is_offered=self._view.mode == "tui")
+        return self._display
+
     def _start_drawing(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
         """Start a component; one of code that belongs to no extension is the first one's."""
         self._start_task(path if path in self._paths else next(iter(self._paths)), event, work)
@@ -277,6 +290,8 @@ class Runner:
         """Let extensions draw in the client's terminal from now on, or not."""
         if self._surfaces is not None:
             self._surfaces.offer(is_offered=is_offered)
+        if self._display is not None:
+            self._display.offer(is_offered=is_offered)
         if self._items is not None and not is_offered:
             self._items.close_all()
 
@@ -306,15 +321,29 @@ class Runner:
         if self._items is None:
             from pinnace_agent.extensions.services.items import ItemPort, ItemTable
 
-            port = ItemPort(self._send, self._draw, self._renderer, self._start_task, self.isolated, self.report_error)
+            port = ItemPort(
+                self._send, self._draw, self._find_renderers, self._start_task, self.isolated, self.report_error
+            )
             self._items = ItemTable(port)
         self._items.take(surface, columns, item)
 
-    def _renderer(self, kind: str, name: str) -> tuple[str, ItemRenderer] | None:
-        for extension in self.extensions:
-            if self._is_bound and (found := extension.renderers.get((kind, name))) is not None:
-                return extension.path, found
-        return None
+    def _find_renderers(self, kind: str, name: str) -> Sequence[tuple[str, ItemRenderer]]:
+        """Return what draws an item, in the order in which it is tried; of several for one name the first one loaded.
+
+        Markdown is changed by all.
+        """
+        if not self._is_bound:
+            return ()
+        keys = [(kind, ANY_TOOL), (kind, name)] if kind in ("call", "result") else [(kind, name)]
+        found = [
+            (each, extension.path, renderer)
+            for each in keys
+            for extension in self.extensions
+            if (renderer := extension.renderers.get(each)) is not None
+        ]
+        named = [each for each in found if each[0] == (kind, name)]
+        left = [] if kind == "markdown" or name == ANY_TOOL else named[1:]
+        return [each[1:] for each in found if each not in left]
 
     # Keys.
 
@@ -373,6 +402,8 @@ class Runner:
         self.dialogs.close_all(for_good=_STALE.get(reason, reason))
         if self._surfaces is not None:
             self._surfaces.close_all()
+        if self._display is not None:
+            self._display.close()
         if self._items is not None:
             self._items.close_all()
         self.generation.end(_STALE.get(reason, reason))

@@ -1,5 +1,7 @@
 """Items of the conversation that extensions draw: calls and results of tools, custom messages and entries (R-UI-13).
 
+Markdown that extensions change goes the same way, as lines that the client draws itself (R-UI-33).
+
 The client asks for an item when it shows it, names the surface, and sends what it has of the item. So what is drawn is
 what it shows, and nothing is looked up or sent for items that no screen has. An item is drawn again when the client
 sends it again, and when its renderer asks for it. What can't be drawn is left to the client: its surface is closed.
@@ -18,7 +20,7 @@ from pinnace_agent.extensions.registration.registrations import ErrorRecord, Err
 from pinnace_agent.extensions.services.dialogs import Send
 from pinnace_agent.extensions.services.surfaces import Draw, shown_line
 from pinnace_spec.records.surface_items import ItemKind, SurfaceItem
-from pinnace_spec.rules.limits import MAX_ITEM_SURFACES, MAX_SURFACE_LINES, RENDER_S
+from pinnace_spec.rules.limits import MAX_ITEM_SURFACES, MAX_SURFACE_LINE_CHARS, MAX_SURFACE_LINES, RENDER_S
 
 _FRAME_S: Final = 1 / 30
 _WIDEST: Final = 1000
@@ -37,8 +39,8 @@ class ItemPort(NamedTuple):
 
     send: Send
     draw: Draw
-    find: Callable[[str, str], tuple[str, ItemRenderer] | None]
-    """By kind and name, what draws it, and the path of its extension."""
+    find: Callable[[str, str], Sequence[tuple[str, ItemRenderer]]]
+    """By kind and name, what draws it, in the order in which it is tried, and the paths of the extensions."""
     start: Callable[[str, str, Callable[[], Awaitable[object]]], None]
     isolated: Isolated
     report: ErrorSink
@@ -60,12 +62,12 @@ class DrawnItem:
 
     @property
     def kind(self) -> ItemKind:
-        """`call`, `result`, `message` or `entry`."""
+        """`call`, `result`, `message`, `entry` or `markdown`."""
         return self.fields["kind"]
 
     @property
     def name(self) -> str:
-        """The name of the tool, or the custom type."""
+        """The name of the tool, the custom type, or whose Markdown it is."""
         return self.fields["name"]
 
     @property
@@ -85,7 +87,7 @@ class DrawnItem:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a call has no final result yet."""
+        """Whether a call has no final result yet, or Markdown is growing."""
         return self.fields.get("isPartial", False)
 
     @property
@@ -100,7 +102,7 @@ class DrawnItem:
 
     @property
     def text(self) -> str:
-        """The text of a result or a message."""
+        """The text of a result or a message, or the Markdown."""
         content = self.fields.get("content")
         if isinstance(content, str):
             return content
@@ -145,14 +147,13 @@ class ItemTable:
         self._port = port
         self._rows: dict[str, _Row] = {}
         self._states: dict[str, dict[str, object]] = {}
-        self._reported: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str, str]] = set()
         self._slow: set[ItemRenderer] = set()
 
     def take(self, surface: str, columns: int, item: SurfaceItem) -> None:
         """Draw an item, for the first time or again. Never waits."""
-        found = self._port.find(item["kind"], item["name"])
         row = self._rows.pop(surface, None)
-        if found is None or found[1] in self._slow:
+        if not self._renderers(item):
             self._close(row or _Row(surface, columns, item))
             return
         if row is None:
@@ -190,23 +191,26 @@ class ItemTable:
     def _wake(self, row: _Row) -> None:
         if row.is_at_work:
             return
-        found = self._port.find(row.item["kind"], row.item["name"])
-        if found is None:
+        found = self._renderers(row.item)
+        if not found:
             self._close(row)
             return
-        path, renderer = found
         row.is_at_work = True
 
         async def serve() -> None:
-            await self._serve(row, path, renderer)
+            await self._serve(row)
 
-        self._port.start(path, "render", serve)
+        self._port.start(found[0][0], "render", serve)
 
-    async def _serve(self, row: _Row, path: str, renderer: ItemRenderer) -> None:
+    def _renderers(self, item: SurfaceItem) -> list[tuple[str, ItemRenderer]]:
+        """Return what draws an item, in the order in which it is tried."""
+        return [each for each in self._port.find(item["kind"], item["name"]) if each[1] not in self._slow]
+
+    async def _serve(self, row: _Row) -> None:
         try:
             while row.is_due and row.is_open:
                 row.is_due = False
-                lines = await self._lines(row, path, renderer)
+                lines = await (self._markdown(row) if row.item["kind"] == "markdown" else self._drawn(row))
                 if self._rows.get(row.surface) is not row:  # closed meanwhile
                     return
                 if lines is None:
@@ -217,17 +221,37 @@ class ItemTable:
         finally:
             row.is_at_work = False
 
-    async def _lines(self, row: _Row, path: str, renderer: ItemRenderer) -> list[str] | None:
+    async def _drawn(self, row: _Row) -> list[str] | None:
+        """Return the lines of the first renderer that draws an item."""
         state = self._states.setdefault(row.item["id"], {})
         while len(self._states) > MAX_ITEM_SURFACES:
             del self._states[next(iter(self._states))]
         item = DrawnItem(row.columns, row.item, state, lambda: self._again(row))
+        for path, renderer in self._renderers(row.item):
+            if (lines := await self._lines(item, path, renderer)) is not None:
+                return _bounded(lines)
+        return None
+
+    async def _markdown(self, row: _Row) -> list[str] | None:
+        """Return the lines of Markdown as extensions have changed it; None: there are too many, or too long ones."""
+        fields = row.item.copy()
+        for path, renderer in self._renderers(row.item):
+            item = DrawnItem(row.columns, fields.copy(), {}, lambda: self._again(row))
+            if (lines := await self._lines(item, path, renderer)) is not None:
+                fields["content"] = "\n".join(lines)
+        lines = str(fields.get("content", "")).split("\n")
+        if len(lines) > MAX_SURFACE_LINES or any(len(line) > MAX_SURFACE_LINE_CHARS for line in lines):
+            return None
+        return [shown_line(line) for line in lines]
+
+    async def _lines(self, item: DrawnItem, path: str, renderer: ItemRenderer) -> list[str] | None:
+        """Return what a renderer makes of an item; None: it leaves it, or has failed, which is reported."""
 
         async def drawn() -> object:
             made: list[str] | None = None
             with trio.move_on_after(RENDER_S) as limit:
-                value = renderer.function(*((item.record, item, item.theme) if renderer.takes_record else (item,)))
-                made = _made_lines(await value if inspect.isawaitable(value) else value, row.columns)
+                value = renderer.function(*_arguments(renderer, item))
+                made = _made_lines(await value if inspect.isawaitable(value) else value, item.width)
             if limit.cancelled_caught:
                 self._slow.add(renderer)
                 raise TimeoutError(f"it has taken longer than {RENDER_S:g} s, and is not called again")
@@ -235,18 +259,23 @@ class ItemTable:
 
         try:
             # cast: what `_made_lines` returns
-            lines = cast("list[str] | None", await self._port.isolated(path, "render", drawn))
+            return cast("list[str] | None", await self._port.isolated(path, "render", drawn))
         except ValueError as error:
             self._report(path, renderer, str(error))
             return None
-        return None if lines is None else _bounded(lines)
 
     def _report(self, path: str, renderer: ItemRenderer, text: str) -> None:
         """Report a failure, once for each renderer: the next item may have the same."""
-        key = renderer.kind, renderer.name
+        key = path, renderer.kind, renderer.name
         if key not in self._reported:
             self._reported.add(key)
             self._port.report(ErrorRecord(path, "render", f"renderer of {renderer.kind} {renderer.name}: {text}"))
+
+
+def _arguments(renderer: ItemRenderer, item: DrawnItem) -> tuple[object, ...]:
+    if renderer.kind == "markdown":
+        return item.text, item
+    return (item.record, item, item.theme) if renderer.takes_record else (item,)
 
 
 def _made_lines(made: object, width: int) -> list[str] | None:

@@ -1,14 +1,14 @@
 /** `pi`: what an extension receives to register with and to act through. The agent checks and decides; its errors are thrown here. */
 
 import { busOf } from "./bus.mjs";
-import { ask, now, post } from "./wire.mjs";
+import { configOf, refreshContext } from "./providers.mjs";
+import { ask, now } from "./wire.mjs";
 
 const nothing = () => {};
 
 export function apiOf(extension) {
   const who = { extension: extension.number };
   const call = (name, ...values) => now(who, name, ...values);
-  const accept = (name) => () => post(who, "accepted", name);
   return {
     on(event, handler) {
       if (typeof handler !== "function") throw new Error(`pi.on("${event}"): the handler is not a function`);
@@ -64,8 +64,17 @@ export function apiOf(extension) {
       extension.entryRenderers.set(customType, renderer);
       call("register_renderer", "entry", customType);
     },
-    registerMarkdownTransformer: accept("registerMarkdownTransformer"),
-    registerToolRenderer: accept("registerToolRenderer"),
+    registerMarkdownTransformer(transformer, options) {
+      if (typeof transformer !== "function") throw new Error("pi.registerMarkdownTransformer: the transformer is not a function");
+      const types = new Set(options?.messageTypes ?? ["user", "assistant", "assistant-thinking"]);
+      call("register_renderer", "markdown", [...types].join(" "));
+      extension.markdownTransformer = { transformer, types };
+    },
+    registerToolRenderer(resolver) {
+      if (typeof resolver !== "function") throw new Error("pi.registerToolRenderer: the resolver is not a function");
+      extension.toolResolvers.push(resolver);
+      call("register_renderer", "tool", "*");
+    },
     sendMessage: (message, options) => void call("send_message", message, options ?? {}),
     sendUserMessage: (content, options) => void call("send_user_message", content, options ?? {}),
     appendEntry: (customType, data) => void call("append_entry", customType, data ?? null),
@@ -91,7 +100,9 @@ export function apiOf(extension) {
     setThinkingLevel: (level) => void call("set_thinking_level", level),
     registerProvider(name, config) {
       if (typeof name !== "string") {
-        throw new Error("registerProvider with a Provider object is not available in pinnace; register by name and config");
+        const made = configOf(name); // a provider object of pi-ai
+        call("register_provider", name.id, kept(extension, made));
+        return;
       }
       if (!config) throw new Error("Provider config is required when registering by name");
       call("register_provider", name, kept(extension, config));
@@ -112,7 +123,7 @@ export function apiOf(extension) {
 function kept(extension, config) {
   const { streamSimple, refreshModels, oauth, images: _images, classifiers: _classifiers, ...rest } = config;
   if (streamSimple) rest.streamSimple = extension.keep(streamSimple);
-  if (refreshModels) rest.refreshModels = extension.keep(refreshModels);
+  if (refreshModels) rest.refreshModels = extension.keep((context) => refreshModels.call(config, refreshContext(context, oauth)));
   if (oauth) rest.oauth = { number: extension.keep(oauth), name: oauth.name ?? null };
   return rest;
 }

@@ -28,8 +28,8 @@ function rowOf(extension, id) {
 }
 
 /** The lines of an item for a width; null: the renderer leaves it to the client. Throws what the renderer throws. */
-export function rendered(extension, item, columns, who) {
-  const component = componentOf(extension, item, who);
+export function rendered(extension, item, columns, who, renderers) {
+  const component = componentOf(extension, item, who, renderers);
   if (component === undefined || component === null) return null;
   if (typeof component.render !== "function") throw new Error("the renderer must return a component, which has render(width)");
   const lines = component.render(columns);
@@ -38,7 +38,19 @@ export function rendered(extension, item, columns, who) {
   return left > 0 ? [...shown, ...Array(left).fill("")] : shown;
 }
 
-function componentOf(extension, item, who) {
+/** Markdown as the extension changes it, as lines; null: it leaves it. Throws what the transformer throws. */
+export function transformed(extension, item, columns) {
+  const { transformer, types } = extension.markdownTransformer ?? {};
+  if (!types?.has(item.name)) return null;
+  const made = transformer(item.content ?? "", {
+    messageType: item.name, isStreaming: item.isPartial === true, availableWidth: columns,
+    messageId: item.id || undefined, timestamp: item.timestamp,
+  });
+  if (typeof made !== "string") throw new Error("the transformer must return a string");
+  return made.split("\n");
+}
+
+function componentOf(extension, item, who, renderers) {
   const expanded = item.expanded === true;
   const hints = { keyText, keyHint };
   switch (item.kind) {
@@ -54,20 +66,19 @@ function componentOf(extension, item, who) {
       return extension.entryRenderers.get(customType)?.(entry, { expanded, ...hints }, theme);
     }
   }
-  const tool = extension.tools.get(item.name);
   const row = rowOf(extension, item.id);
   const context = {
     args: item.arguments ?? {}, toolCallId: item.id, state: row.state, cwd: process.cwd(), lastComponent: row[item.kind],
     invalidate: () => post(who, "render.again", item.id),
     executionStarted: item.isStarted === true, argsComplete: true, isPartial: item.isPartial === true, expanded,
     showImages: false, isError: item.isError === true, durationMs: item.durationMs,
-    outputPad: tool?.renderShell === "self" ? 1 : 0, ...hints,
+    outputPad: renderers?.renderShell === "self" ? 1 : 0, ...hints,
   };
   row[item.kind] = undefined; // one that throws begins anew
   const result = { content: item.content ?? [], details: item.details };
   const made = item.kind === "call"
-    ? tool?.renderCall?.(context.args, theme, context)
-    : tool?.renderResult?.(result, { expanded, isPartial: context.isPartial }, theme, context);
+    ? renderers?.renderCall?.(context.args, theme, context)
+    : renderers?.renderResult?.(result, { expanded, isPartial: context.isPartial }, theme, context);
   row[item.kind] = made;
   return made;
 }

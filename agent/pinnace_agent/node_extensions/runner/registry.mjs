@@ -1,7 +1,7 @@
 /** The extensions of this process and what each has registered; `CALLABLE` calls it, one function for each kind of call. */
 
 import { contextOf } from "./context.mjs";
-import { ask, post, send } from "./wire.mjs";
+import { ask, now, post, send } from "./wire.mjs";
 
 const extensions = new Map();
 
@@ -17,6 +17,8 @@ export class Extension {
     this.providers = new Map();
     this.messageRenderers = new Map();
     this.entryRenderers = new Map();
+    this.toolResolvers = []; // of `registerToolRenderer`
+    this.markdownTransformer = undefined;
     this.kept = new Map(); // callbacks that the agent may call, by number
     this.numbers = 0;
   }
@@ -122,10 +124,28 @@ async function completion(extension, { name, prefix }) {
 }
 
 /** Draw an item of the conversation as lines; null: the client is to draw it. */
-async function render(extension, { item, columns, context }) {
+async function render(extension, { item, columns, context, chooses }) {
   // With the first item that is drawn.
-  const { rendered } = await import("./items.mjs");
-  return rendered(extension, item, columns, { extension: extension.number, context });
+  const { rendered, transformed } = await import("./items.mjs");
+  if (item.kind === "markdown") return transformed(extension, item, columns);
+  const who = { extension: extension.number, context };
+  const renderers = chooses ? chosen(extension, item.name, who) : extension.tools.get(item.name);
+  return rendered(extension, item, columns, who, renderers);
+}
+
+/** The renderers of a tool that functions of `registerToolRenderer` choose: one chain of all extensions, as in pi. */
+function chosen(extension, name, who) {
+  const all = [...extensions.values()];
+  // The first extension with such a function asks for the chain.
+  if (all.find((each) => each.toolResolvers.length > 0) !== extension) return undefined;
+  const resolvers = all.flatMap((each) => each.toolResolvers);
+  const next = (place) => {
+    if (place < resolvers.length) return resolvers[place](name, () => next(place + 1));
+    const own = all.find((each) => each.tools.has(name))?.tools.get(name);
+    // A tool that is not of these extensions is drawn as it would be without the function.
+    return own ?? (now(who, "get_all_tools").some((each) => each.name === name) ? {} : undefined);
+  };
+  return next(0);
 }
 
 /** Call a function that was kept: of `newSession`, `compact`, a provider, or operations. */

@@ -82,10 +82,14 @@ export function userInterfaceOf(who) {
       post(who, "ui.unused", "onTerminalInput");
       return nothing;
     },
-    setWorkingMessage: nothing,
-    setWorkingVisible: nothing,
-    setWorkingIndicator: nothing,
-    setHiddenThinkingLabel: nothing,
+    setWorkingMessage: (message) => post(who, "ui.setWorkingMessage", message ?? null),
+    setWorkingVisible: (visible) => post(who, "ui.setWorkingVisible", Boolean(visible)),
+    setWorkingIndicator(options) {
+      const { frames, intervalMs } = options ?? {};
+      // pi takes an interval that is no time for none.
+      post(who, "ui.setWorkingIndicator", { frames: frames ?? null, intervalMs: intervalMs > 0 ? intervalMs : null });
+    },
+    setHiddenThinkingLabel: (label) => post(who, "ui.setHiddenThinkingLabel", label ?? null),
     setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
     setHeader: (factory) => stay(who, "header", undefined, factory),
     addAutocompleteProvider: () => post(who, "ui.unused", "addAutocompleteProvider"),
@@ -99,7 +103,7 @@ export function userInterfaceOf(who) {
       const { success, error } = now(who, "ui.setTheme", typeof chosen === "string" ? chosen : chosen?.name);
       return success ? { success } : { success, error };
     },
-    getToolsExpanded: () => false,
-    setToolsExpanded: nothing,
+    getToolsExpanded: () => now(who, "ui.toolsExpanded"),
+    setToolsExpanded: (expanded) => post(who, "ui.setToolsExpanded", Boolean(expanded)),
   };
 }

@@ -367,6 +367,34 @@ class UiTheme(TypedDict):
     """Its name."""
 
 
+class UiDisplay(TypedDict):
+    """What extensions have set of the client's own displays; each replaces the one before.
+
+    What is absent is as the client has it by itself. Texts are in one line, with the sequences of a terminal for
+    colours and styles (SGR) and no others.
+    """
+
+    type: Literal["ui_display"]
+    workingMessage: NotRequired[str]
+    """What is shown while a run works, in the place of the client's own words."""
+    workingVisible: NotRequired[bool]
+    """False: a run's work is not shown."""
+    workingFrames: NotRequired[list[str]]
+    """The sign of the work: one after the other, again and again; a single one stands still, none is no sign."""
+    workingIntervalMs: NotRequired[int]
+    """For how long each frame is shown, in milliseconds."""
+    hiddenThinkingLabel: NotRequired[str]
+    """Stands for thoughts that are folded."""
+
+
+class UiToolsExpanded(TypedDict):
+    """An extension unfolds, or folds, all outputs of tools."""
+
+    type: Literal["ui_tools_expanded"]
+    expanded: bool
+    """Whether they are unfolded from now on."""
+
+
 class McpServer(TypedDict):
     """An MCP server of the session, as it is now."""
 
@@ -477,6 +505,8 @@ Event: TypeAlias = (
     | UiSurfaceDraw
     | UiSurfaceClose
     | UiTheme
+    | UiDisplay
+    | UiToolsExpanded
     | McpStatus
     | WarningEvent
     | AgentEnd

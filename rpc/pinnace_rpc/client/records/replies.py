@@ -82,6 +82,7 @@ class ItemRenderer(TypedDict):
 
     kind: ItemKind
     name: str
+    """The name of the tool, or `*` for all without a renderer of this kind; the custom type; whose Markdown it is."""
     framed: bool
     """Whether the client puts it into the frame that its own items of this kind have."""
 

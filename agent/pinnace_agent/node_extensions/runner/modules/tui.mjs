@@ -4,6 +4,7 @@
  */
 
 export * from "./components.mjs";
+export * from "./fields.mjs";
 
 const SEQUENCE = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 const WIDE = /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u;
@@ -11,18 +12,18 @@ const NONE = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]*$/u;
 
 const widthOf = (grapheme) => (NONE.test(grapheme) ? 0 : WIDE.test(grapheme) || grapheme.includes("\ufe0f") ? 2 : 1);
 
-let graphemes;
+let segmenter;
 
 /** The graphemes of a text. What divides them is made for the first one: it takes some milliseconds. */
-function segments(text) {
-  graphemes ??= new Intl.Segmenter(undefined, { granularity: "grapheme" });
-  return graphemes.segment(text);
+export function graphemes(text) {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: "grapheme" });
+  return segmenter.segment(text);
 }
 
 /** The columns that a text takes in a terminal; escape sequences take none, a tab three. */
 export function visibleWidth(text) {
   let width = 0;
-  for (const { segment } of segments(text.replace(SEQUENCE, "").replaceAll("\t", "   "))) width += widthOf(segment);
+  for (const { segment } of graphemes(text.replace(SEQUENCE, "").replaceAll("\t", "   "))) width += widthOf(segment);
   return width;
 }
 
@@ -50,11 +51,11 @@ export function truncateToWidth(text, maxWidth, ellipsis = "...", pad = false) {
 function* pieces(text) {
   let at = 0;
   for (const found of text.matchAll(SEQUENCE)) {
-    for (const { segment } of segments(text.slice(at, found.index))) yield segment;
+    for (const { segment } of graphemes(text.slice(at, found.index))) yield segment;
     yield found[0];
     at = found.index + found[0].length;
   }
-  for (const { segment } of segments(text.slice(at))) yield segment;
+  for (const { segment } of graphemes(text.slice(at))) yield segment;
 }
 
 export function wrapTextWithAnsi(text, width) {
@@ -118,7 +119,7 @@ export function parseKey(data) {
     return rest === undefined ? undefined : `alt+${rest}`;
   }
   if (data.length === 1 && data < " ") return `ctrl+${String.fromCharCode(data.charCodeAt(0) + 96)}`;
-  return [...segments(data)].length === 1 && data >= " " ? data : undefined;
+  return [...graphemes(data)].length === 1 && data >= " " ? data : undefined;
 }
 
 const normal = (key) => {
