@@ -52,10 +52,10 @@ from pinnace_tui.conversation import ConversationView
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.drawn_items import DrawnItems
 from pinnace_tui.editor import Editor, Suggestions
-from pinnace_tui.fields import with_line_ends
 from pinnace_tui.footer import FooterState, branch_of, footer, welcome
 from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.keys import Keys, Shortcut, in_words
+from pinnace_tui.remote_editor import CHECK_S
 from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
 from pinnace_tui.surfaces import KINDS, Surfaces
@@ -170,7 +170,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._lines = {name: Static(id=name, markup=False) for name in _LINES}
         self._editor.ask_arguments = self._complete_arguments
         self._search = SearchLine()
-        self._surfaces = Surfaces(self, self._editor, self._lines["footer"])
+        self._surfaces = Surfaces(self, self._editor, self._lines["footer"], self._take_over)
         self._drawn_items = DrawnItems(self._view.redraw, self.transcript.is_growing)
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
@@ -186,6 +186,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Whether the agent knows surfaces."""
         self._reported = ""
         """What the agent knows of the editor."""
+        self._has_taken_over = False
         self._reported_look: tuple[str, bool, list[str]] | None = None
         """What it knows of the theme, whether outputs of tools are unfolded, and the themes."""
         self._work_display = WorkingDisplay()
@@ -293,6 +294,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self.set_interval(0.1, self._draw_work)
         self.set_interval(_DRAFT_S, self.keep_draft)
         self.set_interval(_REPORT_S, self._report_editor)
+        self.set_interval(CHECK_S, self._surfaces.check)
         # The editor is there first: what the agent needs takes longer to import than the editor to be drawn.
         self.call_after_refresh(self._start)
 
@@ -450,6 +452,13 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         for each in looks:
             self.register_theme(_theme(each))
             self.register_theme(_theme(each, is_transparent=True))
+
+    def _take_over(self) -> None:
+        """Report once that the client's own editor has the keys again."""
+        if not self._has_taken_over:
+            self._has_taken_over = True
+            notice = "An extension's editor did not take a key within two seconds: the client's own has taken over."
+            self.transcript.notice(notice, "warning")
 
     def _begin(self) -> None:
         """Show what was wrong at the start, since the conversation is loaded now; do what the command line asks for."""
@@ -908,7 +917,18 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             top = next(reversed(self.screen_stack), None)
             if isinstance(top, Dialog) and not top.can_take(event):
                 return
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._is_for_editor():
+            given = (
+                events.Paste(event.text) if isinstance(event, events.Paste) else events.Key(event.key, event.character)
+            )
+            self._editor.post_message(given)
+            return
         await super().on_event(event)
+
+    def _is_for_editor(self) -> bool:
+        """Return whether the editor takes the keys without having the focus: while it is an extension's."""
+        screen = self.screen
+        return len(self.screen_stack) == 1 and self._surfaces.has_editors_keys(screen.focused)
 
     async def _remove(self, screen: ModalScreen[Answer]) -> None:
         if screen in self.screen_stack:
@@ -1005,7 +1025,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 if self._terminal is not None:
                     self._terminal.set_title(plain_line(title).replace("\N{REPLACEMENT CHARACTER}", ""))
             case "set_editor_text" if request.get("paste") is True:
-                self._editor.insert(with_line_ends(text(request, "text")))
+                self._editor.write(text(request, "text"))
             case "set_editor_text":
                 self._editor.put(text(request, "text"))
             case _:
@@ -1022,7 +1042,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Return to the editor."""
         self._search.display = False
         self._view.find("", 0)
-        self._editor.focus()
+        self._surfaces.focus()
 
     # --- for commands ----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Decides what keys mean while a message is written; what is done with a message, 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from rich.text import Text
 from textual import events
@@ -23,7 +24,12 @@ from pinnace_tui.completion import (
 )
 from pinnace_tui.content.rendering import plain, plain_line
 from pinnace_tui.fields import TextBox, with_line_ends
+from pinnace_tui.input.key_data import key_data
 from pinnace_tui.input.keys import Keys
+from pinnace_tui.remote_editor import Change, RemoteEditor, Typed
+
+_PASTE_END: Final = "\x1b[201~"
+_PASTE: Final = f"\x1b[200~{{}}{_PASTE_END}"
 
 
 class Suggestions(Static):
@@ -127,6 +133,91 @@ class Editor(TextBox):
         self._files: list[str] | None = None
         self._listing: asyncio.Task[None] | None = None
         self._pasting: asyncio.Task[None] | None = None
+        self.remote: RemoteEditor | None = None
+        """The editor of an extension that has the keys; this one then has its text, and is not shown."""
+
+    # --- the editor of an extension ----------------------------------------------------------------------------------
+
+    def hold(self, content: str) -> None:
+        """Have the text of the extension's editor."""
+        if content != self.text:
+            self.load_text(with_line_ends(content))
+            self.move_cursor(self.document.end)
+        self._place = None
+
+    def held(self) -> str:
+        """Return the text."""
+        return self.text
+
+    def sent(self, content: str, *, is_follow_up: bool) -> None:
+        """Send a message that the extension's editor has submitted."""
+        self.remember(content)
+        self.post_message(self.Submitted(content, is_follow_up=is_follow_up))
+
+    def act(self, action: str, former: str) -> None:
+        """Do what the extension's editor leaves to the client."""
+        if action == "app.clear" and former:
+            self.remember(former)
+            self.post_message(self.Cleared())
+        elif action == "app.clipboard.pasteImage":
+            self._pasting = asyncio.create_task(self._paste_picture())
+        else:
+            self.post_message(self.Acted(action))
+
+    def decide(self, typed: Typed) -> None:
+        """Do what a key means, unless it writes."""
+        match action := self.keys.action(typed.name):
+            case "tui.input.submit" | "app.message.followUp":
+                self._submit(is_follow_up=action != "tui.input.submit")
+            case "app.clear" if former := self.text:
+                self._change(lambda content: content.removeprefix(former))
+                self.act(action, former)
+            case str() if action.startswith(("app.", "tui.altScreen.")):
+                self.act(action, "")
+            case _:
+                pass
+
+    def begin_remote(self, send: Callable[..., None]) -> None:
+        """Give the text, and keys from now on, to the editor of an extension."""
+        self._suggestions.offer([])
+        self.remote = RemoteEditor(send, self)
+
+    def end_remote(self) -> None:
+        """Take back the keys, and those that the extension has not taken."""
+        remote, self.remote = self.remote, None
+        for each in () if remote is None else remote.left():
+            # Behind what this editor has been sent already.
+            if not isinstance(each, Typed):
+                self.call_later(self._change, each)
+            elif each.name:
+                self.post_message(events.Key(each.name, each.character))
+            else:
+                self.post_message(events.Paste(each.data.removeprefix("\x1b[200~").removesuffix("\x1b[201~")))
+
+    def _change(self, change: Change) -> None:
+        """Change the text, whichever editor has it."""
+        if self.remote is not None:
+            self.remote.change(change)
+        else:
+            self.load_text(with_line_ends(change(self.text)))
+            self.move_cursor(self.document.end)
+            self._place = None
+
+    def write(self, content: str) -> None:
+        """Insert a text at the cursor."""
+        if self.remote is not None:
+            self.remote.press(Typed(_PASTE.format(content.replace(_PASTE_END, "")), None))
+        else:
+            self.insert(with_line_ends(content))
+
+    def _give(self, event: events.Key) -> None:
+        """Give a key to the extension's editor, but for those of this client that are not about the text."""
+        action = self.keys.action(event.key) or ""
+        data = key_data(event.key, event.character)
+        if action.startswith("tui.altScreen.") or data is None:
+            self.decide(Typed("", None, event.key, event.character))
+        elif self.remote is not None:
+            self.remote.press(Typed(*data, event.key, event.character))
 
     def remember(self, message: str) -> None:
         """Add a message to the history."""
@@ -139,31 +230,40 @@ class Editor(TextBox):
 
     def put(self, content: str) -> None:
         """Replace the text, with the cursor at its end."""
-        self.load_text(with_line_ends(content))
-        self.move_cursor(self.document.end)
-        self._place = None
+        self._change(lambda _: content)
 
     def give_back(self, messages: list[str]) -> None:
         """Put messages before the text that is being written."""
         if messages:
-            self.put("\n\n".join([*messages, *([self.text] if self.text.strip() else [])]))
+            self._change(lambda content: "\n\n".join([*messages, *([content] if content.strip() else [])]))
 
     async def on_paste(self, event: events.Paste) -> None:
         """Insert a text as it is, with the line ends of texts; paths of files as files."""
         text = with_line_ends(event.text)
         event.text = as_files(text, self.folder) or text
+        if self.remote is not None:
+            event.stop()
+            event.prevent_default()
+            self.write(event.text)
 
     async def _paste_picture(self) -> None:
         """Insert the path of the clipboard's picture, which the agent can read; without one, what was copied here."""
         if (path := await asyncio.to_thread(read_picture)) is not None:
-            self.insert(f"{path} ")
-        else:
+            self.write(f"{path} ")
+        elif self.remote is None:
             self.action_paste()
+        else:
+            self.write(self.app.clipboard)  # pyright: ignore[reportUnknownMemberType] - a bare App
 
     async def on_key(self, event: events.Key) -> None:
         """Do what a key means here, before the text area inserts it."""
         if (shortcut := self.keys.shortcut(event.key)) is not None:
             self.post_message(self.ShortcutPressed(shortcut.key))
+            event.stop()
+            event.prevent_default()
+            return
+        if self.remote is not None:
+            self._give(event)
             event.stop()
             event.prevent_default()
             return
@@ -204,7 +304,8 @@ class Editor(TextBox):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Offer what completes the text."""
-        self._offer(is_asked=False)
+        if self.remote is None:
+            self._offer(is_asked=False)
 
     def _is_in_last_line(self) -> bool:
         return self.cursor_location[0] == self.document.line_count - 1
@@ -214,7 +315,10 @@ class Editor(TextBox):
         if not content.strip():
             return
         self._place, self._draft = None, ""
-        self.clear()
+        if self.remote is None:
+            self.clear()
+        else:  # but for what is typed meanwhile
+            self.remote.change(lambda text: text.removeprefix(content))
         self.remember(content)
         self.post_message(self.Submitted(content, is_follow_up=is_follow_up))
 

@@ -6,8 +6,9 @@ with them. Must not know what draws.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -23,13 +24,14 @@ from textual.widgets import Static
 import pinnace
 from pinnace_tui.content.drawn_lines import drawn
 from pinnace_tui.content.values import Record, mapping, number, text, texts
+from pinnace_tui.editor import Editor
 from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.key_data import key_data
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient
 
-KINDS: Final = frozenset({"ui_surface_open", "ui_surface_draw", "ui_surface_close"})
+KINDS: Final = frozenset({"ui_surface_open", "ui_surface_draw", "ui_input", "ui_surface_close"})
 """The records of surfaces."""
 _AGAIN_S: Final = 1.0
 """How soon a second Ctrl+C must come to close a surface."""
@@ -61,6 +63,7 @@ class SurfaceView(Guarded, Static, can_focus=True):
     DEFAULT_CSS = """
     SurfaceView { height: auto; width: 100%; padding: 0; background: transparent; }
     SurfaceView.-editor { max-height: 90vh; }
+    SurfaceView.-beneath { display: none; }
     SurfaceView.-header, SurfaceView.-widget { max-height: 50vh; }
     """
 
@@ -71,11 +74,13 @@ class SurfaceView(Guarded, Static, can_focus=True):
         self.place = place
         self.key = key
         self.layout_wanted = layout
-        self.takes_keys = place in ("editor", "overlay")
+        self.takes_keys = place in ("editor", "input", "overlay")
         self.can_focus = self.takes_keys
         self._send = send
         self._interrupted_at = 0.0
-        self.add_class("-editor" if place == "editor" else "-header" if place in ("header", "footer") else "-widget")
+        self.add_class(
+            "-editor" if place in ("editor", "input") else "-header" if place in ("header", "footer") else "-widget"
+        )
 
     def show_lines(self, lines: list[str]) -> None:
         """Show other lines."""
@@ -162,8 +167,18 @@ class Overlay(ModalScreen[None]):
 class Surfaces:
     """The surfaces that are open, and where they are on the screen."""
 
-    def __init__(self, app: App[str], editor: Widget, footer: Widget) -> None:
-        """Show none yet; `editor` and `footer` are hidden while a surface is in their place."""
+    def __init__(self, app: App[str], editor: Editor, footer: Widget, overdue: Callable[[], None]) -> None:
+        """Show none yet.
+
+        Args:
+            app: The client.
+            editor: Hidden while a surface is in its place.
+            footer: Likewise.
+            overdue: Called when the editor of an extension was closed because it took no key.
+        """
+        self._overdue = overdue
+        self._input = ""
+        """The surface that is the editor now; empty: none."""
         self.header = Vertical(classes="surfaces")
         self.above = Vertical(classes="surfaces")
         self.below = Vertical(classes="surfaces")
@@ -182,7 +197,7 @@ class Surfaces:
         """Send what the user does, in order."""
         while True:
             surface, fields = await self._sent.get()
-            if surface in self._views:
+            if surface in self._views or fields.get("closed") is True:
                 with suppress(pinnace.ClientFailure):  # it is gone, or the connection: what draws ends as well
                     await client.request("ui_surface_input", surface=surface, **fields)
 
@@ -202,8 +217,26 @@ class Surfaces:
             case "ui_surface_draw":
                 if (known := self._views.get(name)) is not None:
                     known.show_lines(texts(record, "lines"))
+            case "ui_input":
+                if name == self._input and self._editor.remote is not None:
+                    self._editor.remote.take(record)
             case _:
                 self.close(name)
+
+    def check(self) -> None:
+        """Close the editor of an extension that does not take what is typed; called every `CHECK_S` seconds."""
+        if self._editor.remote is not None and self._editor.remote.is_overdue():
+            self.send(self._input, closed=True)
+            self.close(self._input)
+            self._overdue()
+
+    def has_editors_keys(self, focused: Widget | None) -> bool:
+        """Return whether keys are the editor's, since what has the focus is one of an extension, or comes or goes."""
+        return focused is None or (isinstance(focused, SurfaceView) and focused.place == "input")
+
+    def focus(self) -> None:
+        """Give the keys to what has the place of the editor."""
+        self._arrange()
 
     def fit(self, screen: Size) -> None:
         """Send all surfaces their size on a screen."""
@@ -225,7 +258,22 @@ class Surfaces:
             app.call_later(_leave, app, overlay)
         else:
             app.call_later(view.remove)
+        self._give_text()
         app.call_later(self._arrange)
+
+    def _give_text(self) -> None:
+        """Have the newest editor of an extension take the text and the keys, if there is one."""
+        name = next((each.surface for each in reversed(self._views.values()) if each.place == "input"), "")
+        if name != self._input:
+            self._input = name
+            self._editor.end_remote()
+            if name:
+                # Behind the keys that the editor has been sent already.
+                self._editor.call_later(self._begin, name)
+
+    def _begin(self, name: str) -> None:
+        if name == self._input:
+            self._editor.begin_remote(partial(self.send, name))
 
     def _open(self, view: SurfaceView) -> None:
         app = self._app
@@ -244,17 +292,25 @@ class Surfaces:
             app.call_later(places.get(view.place, self.instead).mount, view)
             app.call_later(self._arrange)
         view.fit(app.size)
+        if view.place == "input":
+            self._give_text()
 
     def _arrange(self) -> None:
         """Give the keys to the newest surface in the place of the editor, or else to the editor."""
         instead = [each for each in self._views.values() if each.place == "editor"]
+        inputs = [each for each in self._views.values() if each.place == "input"]
         for each in instead[:-1]:
             each.can_focus = False
-        self._editor.display = not instead
+        for each in inputs:
+            each.can_focus = not instead and each is inputs[-1]
+            each.set_class(not each.can_focus, "-beneath")
+        self._editor.display = not instead and not inputs
         self._footer.display = not any(each.place == "footer" for each in self._views.values())
         if instead:
             instead[-1].can_focus = True
             instead[-1].focus()
+        elif inputs and self._editor.screen.is_current:
+            inputs[-1].focus()
         elif self._editor.screen.is_current:
             self._editor.focus()
 

@@ -72,6 +72,7 @@ export type Output =
   | ClientRequest
   | UiSurfaceOpen
   | UiSurfaceDraw
+  | UiInput
   | UiSurfaceClose
   | UiTheme
   | UiDisplay
@@ -1027,8 +1028,12 @@ export interface UiSurfaceInputCommand {
   id?: string | number | null;
   /** As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the client's editor. */
   surface: string;
-  /** The text that the client's own editor has now. */
+  /** The text that the client's own editor has now, or that the editor of an extension (`input`) is to have. */
   text?: string | null;
+  /** Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken. */
+  number?: number | null;
+  /** Names the client whose numbers they are; `ui_input` repeats it. */
+  by?: string | null;
   /** The width that the surface has now, from 1. */
   columns?: number | null;
   /** The height of the terminal, from 1. */
@@ -2526,6 +2531,33 @@ export interface UiDisplay {
 }
 
 /**
+ * The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+
+One that reports a text alone may replace an unwritten one for the same surface and client.
+ * Rules: R-UI-40.
+ * This program's alone.
+ */
+export interface UiInput {
+  /** The type of the record. */
+  type: "ui_input";
+  surface: string;
+  /** The client, as it has named itself. Others do nothing of what is asked for. */
+  by: string;
+  /** The number of the newest input that was taken: all earlier ones were, too. */
+  taken: number;
+  /** What the editor holds now. */
+  text: string;
+  /** A message that the user sends. */
+  submitted?: string;
+  /** Whether the message is for when the agent would stop; only with `submitted`. */
+  followUp?: boolean;
+  /** What a key means, by its name in `keybindings.json`, such as `app.interrupt`. */
+  action?: string;
+  /** Whether the key with this number is left to the client. */
+  declined?: boolean;
+}
+
+/**
  * A surface is gone.
  * This program's alone.
  */
@@ -2561,8 +2593,8 @@ export interface UiSurfaceOpen {
   type: "ui_surface_open";
   /** Names it in later records; no other surface of the process has the name. */
   surface: string;
-  /** `editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget. */
-  place: "editor" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor";
+  /** `editor`: in the place of the editor, with all keys. `input`: it is the editor. `overlay`: over the screen, with all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget. */
+  place: "editor" | "input" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor";
   /** Of a widget: one with the same key replaces it. */
   key?: string;
   /** Where it is; only of an `overlay`. */

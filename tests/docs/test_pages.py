@@ -100,6 +100,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/rpc.md: ← {"type":"client_request","id":"6f…","method":"read_text_file","toolCallId":"call_1",'
     '"path":"/work/a.py","timeout":10000}': _FILES,
     'docs/rpc.md: → {"id":"1","type":"hello","surfaces":true}': "tests/rpc/extensions/test_surfaces.py",
+    'docs/rpc.md: → {"type":"ui_surface_input","surface":"7e…","text":"draft","number":1,"by":"c1"}': (
+        "tests/rpc/extensions/test_extension_editors.py"
+    ),
     'docs/rpc.md: → {"id":"4","type":"ui_surface_input","surface":"a1…","columns":76,"item":{"kind":"call",'
     '"name":"todo","id":"call_1","arguments":{"action":"list"}}}': "tests/rpc/extensions/test_items.py",
     "docs/extensions.md: # pick.py": "tests/rpc/extensions/test_surfaces.py",

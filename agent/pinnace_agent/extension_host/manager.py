@@ -44,7 +44,7 @@ from pinnace_spec.rules import errors
 from pinnace_statechart.triggers import InternalEvent
 
 if TYPE_CHECKING:  # for annotations alone
-    from pinnace_agent.core.ports.extensions import EndReason, ModelSource
+    from pinnace_agent.core.ports.extensions import EndReason, ModelSource, SurfaceInput
     from pinnace_agent.engine.ports import ExtensibleAgent
     from pinnace_agent.extensions.ports.host_view import Mode
     from pinnace_spec.records.surface_items import SurfaceItem
@@ -350,12 +350,10 @@ class ExtensionManager:
         if self._runner is not None and self._closed is None:
             self._runner.offer_surfaces(is_offered=is_offered)
 
-    def take_surface_input(
-        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
-    ) -> None:
+    def take_surface_input(self, given: "SurfaceInput") -> None:
         """Take what the user does with a surface."""
         if self._runner is not None:
-            self._runner.take_surface_input(name, size, data, key, is_closed=is_closed)
+            self._runner.take_surface_input(given)
 
     def draw_item(self, surface: str, columns: int, item: "SurfaceItem") -> None:
         """Have an item of the conversation drawn on a surface of the client."""

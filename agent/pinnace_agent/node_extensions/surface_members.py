@@ -5,13 +5,14 @@ from typing import Final, cast
 
 import trio
 
+from pinnace_agent.core.ports.extensions import SurfaceInput
 from pinnace_agent.extensions.api.user_interface import asked, overlay_layout
 from pinnace_agent.extensions.services.surfaces import Size, Surface, SurfaceTable
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.values import Ask, Now, Values
 from pinnace_spec.records.messages import SurfacePlace
 
-_STAYING: Final = ("header", "footer", "aboveEditor", "belowEditor")
+_STAYING: Final = ("header", "footer", "input", "aboveEditor", "belowEditor")
 
 
 class _Remote:
@@ -26,8 +27,9 @@ class _Remote:
     def resized(self, size: Size) -> None:
         self._send({"columns": size.columns, "rows": size.rows})
 
-    def pressed(self, data: str, key: str | None) -> None:
-        self._send({"data": data})
+    def took(self, given: SurfaceInput) -> None:
+        fields = {"data": given.data, "text": given.text, "by": given.by or None, "number": given.number}
+        self._send({name: value for name, value in fields.items() if value is not None})
 
     def ended(self) -> None:
         self._bridge.surfaces.pop(self._number, None)
@@ -79,11 +81,28 @@ def _draw(bridge: Bridge, _number: int | None, values: Values) -> None:
         surface.draw(values.texts(1, "lines"))
 
 
+def _input(bridge: Bridge, _number: int | None, values: Values) -> None:
+    """Report what an editor has taken, and what the client is asked for."""
+    by, taken, text = values.text(1, "by"), values.number(2, "taken"), values.text(3, "text")
+    asked = values.record(4, "asked")
+    shown: dict[str, object] = {
+        name: value for name in ("submitted", "action") if isinstance(value := asked.get(name), str) and value
+    }
+    shown.update((name, True) for name in ("followUp", "declined") if asked.get(name) is True)
+    if (surface := _of(bridge, values)) is not None:
+        surface.answer(by, taken, text, shown)
+
+
 def _close(bridge: Bridge, _number: int | None, values: Values) -> None:
     if (surface := _of(bridge, values)) is not None:
         surface.close()
 
 
-NOW: Final[Mapping[str, Now]] = {"surface.open": _open, "surface.draw": _draw, "surface.close": _close}
+NOW: Final[Mapping[str, Now]] = {
+    "surface.open": _open,
+    "surface.draw": _draw,
+    "surface.input": _input,
+    "surface.close": _close,
+}
 
 ASK: Final[Mapping[str, Ask]] = {"surface.custom": _custom}

@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
+import trio
+
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.values import Ask, Now, Values
+
+_MOST_FILES: Final = 20
 
 
 async def _select(bridge: Bridge, number: int | None, values: Values) -> object:
@@ -54,6 +58,15 @@ def _paste(bridge: Bridge, number: int | None, values: Values) -> None:
 
 def _set_theme(bridge: Bridge, number: int | None, values: Values) -> object:
     return bridge.context(number).ui.set_theme(values.text(0, "theme"))._asdict()
+
+
+async def _files(bridge: Bridge, number: int | None, values: Values) -> object:
+    """Return the files of the folder that fit what is written after `@`, as completions."""
+    from pinnace_agent.search.project_files import fitting, project_files  # with the first completion of a file
+
+    folder, prefix = str(bridge.context(number).cwd), values.text(0, "prefix")
+    files = await trio.to_thread.run_sync(project_files, folder, abandon_on_cancel=True)
+    return [{"value": f"@{path}", "label": path} for path in fitting(prefix, files, _MOST_FILES)]
 
 
 def _working_message(bridge: Bridge, number: int | None, values: Values) -> None:
@@ -129,6 +142,7 @@ ASK: Final[Mapping[str, Ask]] = {
     "ui.confirm": _confirm,
     "ui.input": _input,
     "ui.editor": _editor,
+    "ui.files": _files,
     "login.prompt": _prompt,
     "login.select": _choose,
     "login.code": _code,

@@ -449,6 +449,8 @@ class BlockingCommands(ABC):
         surface: str,
         *,
         text: str | None = None,
+        number: int | None = None,
+        by: str | None = None,
         columns: int | None = None,
         rows: int | None = None,
         data: str | None = None,
@@ -461,7 +463,10 @@ class BlockingCommands(ABC):
         Args:
             surface: As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the
                 client's editor.
-            text: The text that the client's own editor has now.
+            text: The text that the client's own editor has now, or that the editor of an extension (`input`) is to
+                have.
+            number: Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken.
+            by: Names the client whose numbers they are; `ui_input` repeats it.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.
             data: What a terminal sends for a key or a paste.
@@ -474,6 +479,8 @@ class BlockingCommands(ABC):
             "ui_surface_input",
             surface=surface,
             text=text,
+            number=number,
+            by=by,
             columns=columns,
             rows=rows,
             data=data,

@@ -514,7 +514,12 @@ def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> Non
         agent.extensions.draw_item(given.surface, given.columns or 0, given.item)
         return
     size = None if given.columns is None or given.rows is None else (given.columns, given.rows)
-    agent.extensions.take_surface_input(given.surface, size, given.data, given.key, is_closed=given.closed)
+    from pinnace_agent.core.ports.extensions import SurfaceInput  # which extensions have loaded
+
+    by, number = given.by or "", given.number or 0
+    agent.extensions.take_surface_input(
+        SurfaceInput(given.surface, size, given.data, given.key, given.text, by, number, given.closed)
+    )
 
 
 def _run_shortcut(key: str, agent: "AgentReads") -> Mapping[str, object]:

@@ -38,6 +38,7 @@ EVENT_NAMES: Final = (
     "client_request",
     "ui_surface_open",
     "ui_surface_draw",
+    "ui_input",
     "ui_surface_close",
     "ui_theme",
     "ui_display",

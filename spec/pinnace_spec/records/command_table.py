@@ -139,6 +139,8 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "ui_surface_input": {
         "surface": (str, ..., "surface"),
         "text": (str, None, "text"),
+        "number": (int, None, "number"),
+        "by": (str, None, "by"),
         "columns": (int, None, "columns"),
         "rows": (int, None, "rows"),
         "data": (str, None, "data"),

@@ -816,7 +816,11 @@ class UiSurfaceInput(CommandModel):
     surface: StrictStr
     """As `ui_surface_open` names it, or as the client names the surface of an item; `editor`: the client's editor."""
     text: StrictStr | None = None
-    """The text that the client's own editor has now."""
+    """The text that the client's own editor has now, or that the editor of an extension (`input`) is to have."""
+    number: StrictInt | None = None
+    """Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken."""
+    by: StrictStr | None = None
+    """Names the client whose numbers they are; `ui_input` repeats it."""
     columns: StrictInt | None = None
     """The width that the surface has now, from 1."""
     rows: StrictInt | None = None

@@ -378,8 +378,9 @@ class UiSurfaceOpen(OutputModel):
     surface: NonEmpty
     """Names it in later records; no other surface of the process has the name."""
     place: SurfacePlace
-    """`editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above
-    the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget."""
+    """`editor`: in the place of the editor, with all keys. `input`: it is the editor. `overlay`: over the screen,
+    with all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom.
+    `aboveEditor`, `belowEditor`: a widget."""
     key: NonEmpty | None = None
     """Of a widget: one with the same key replaces it."""
     layout: SurfaceLayout | None = None
@@ -399,6 +400,36 @@ class UiSurfaceDraw(OutputModel):
     surface: NonEmpty
     lines: Annotated[list[str], Field(max_length=MAX_SURFACE_LINES)]
     """All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others."""
+
+
+class UiInput(OutputModel):
+    """The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+
+    One that reports a text alone may replace an unwritten one for the same surface and client.
+    """
+
+    type: Literal["ui_input"]
+    surface: NonEmpty
+    by: NonEmpty
+    """The client, as it has named itself. Others do nothing of what is asked for."""
+    taken: int
+    """The number of the newest input that was taken: all earlier ones were, too."""
+    text: str
+    """What the editor holds now."""
+    submitted: NonEmpty | None = None
+    """A message that the user sends."""
+    followUp: bool = False
+    """Whether the message is for when the agent would stop; only with `submitted`."""
+    action: NonEmpty | None = None
+    """What a key means, by its name in `keybindings.json`, such as `app.interrupt`."""
+    declined: bool = False
+    """Whether the key with this number is left to the client."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.followUp and self.submitted is None:
+            raise ValueError("followUp only with submitted")
+        return self
 
 
 class UiSurfaceClose(OutputModel):
@@ -496,6 +527,7 @@ _PI: Final[Mapping[str, object]] = {
     "client_request": ClientRequest,
     "ui_surface_open": UiSurfaceOpen,
     "ui_surface_draw": UiSurfaceDraw,
+    "ui_input": UiInput,
     "ui_surface_close": UiSurfaceClose,
     "ui_theme": UiTheme,
     "ui_display": UiDisplay,

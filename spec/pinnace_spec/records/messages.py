@@ -46,7 +46,7 @@ ResolvedReason = Literal["answered", "timeout", "cancelled"]
 """Why a dialog is over; `answered`: by another client of a durable agent."""
 FileMethod = Literal["read_text_file", "write_text_file"]
 """What a client may offer to do with files on behalf of the agent."""
-SurfacePlace = Literal["editor", "overlay", "header", "footer", "aboveEditor", "belowEditor"]
+SurfacePlace = Literal["editor", "input", "overlay", "header", "footer", "aboveEditor", "belowEditor"]
 """Where a client draws a surface of an extension."""
 OWN_EDITOR: Final = "editor"
 """The surface that is the client's own editor."""

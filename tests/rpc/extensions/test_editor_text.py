@@ -15,8 +15,6 @@ PYTHON: Final = """
 def extension(pi):
     @pi.command("pyvain")
     def vain(ctx, args):
-        ctx.ui.set_editor_component(None)
-        ctx.ui.set_editor_component(lambda *_: None)
         ctx.ui.add_autocomplete_provider(print)
         ctx.ui.on_terminal_input(print)()
 
@@ -34,8 +32,6 @@ NODE: Final = """
 export default function (pi) {
   pi.registerCommand("nodevain", {
     handler: async (_, ctx) => {
-      ctx.ui.setEditorComponent(undefined);
-      ctx.ui.setEditorComponent(() => ({}));
       ctx.ui.addAutocompleteProvider((each) => each);
       ctx.ui.onTerminalInput(() => undefined)();
     },
@@ -99,9 +95,9 @@ def test_what_has_no_effect_in_a_client_that_draws_is_warned_of(one: Extended) -
 
     assert [] == vain()
     one.pi.ask("hello", surfaces=True)
-    names = ("set_editor_component", "add_autocomplete_provider", "on_terminal_input")
+    names = ("add_autocomplete_provider", "on_terminal_input")
     python = [f"command:pyvain: {each} has no effect" for each in names]
-    names = ("setEditorComponent", "addAutocompleteProvider", "onTerminalInput")
+    names = ("addAutocompleteProvider", "onTerminalInput")
     node = [f"text.mjs: {each} has no effect" for each in names]
     for _ in range(2):
         assert vain() == [*python, *node]

@@ -123,6 +123,7 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
         "entry_appended",
         "ui_surface_open",
         "ui_surface_draw",
+        "ui_input",
         "ui_surface_close",
         "ui_theme",
         "ui_display",

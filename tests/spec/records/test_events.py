@@ -35,6 +35,7 @@ LATER_TYPES = {
     "client_request",
     "ui_surface_open",
     "ui_surface_draw",
+    "ui_input",
     "ui_surface_close",
     "ui_theme",
     "ui_display",
@@ -45,6 +46,7 @@ LATER_TYPES = {
     "extension_ui_resolved",
 }
 
+WANTED: Json = {"submitted": "hello", "followUp": True, "action": "app.clear", "declined": True}
 COST: Json = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
 USAGE: Json = {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 3, "cost": COST}
 USER: Json = {"role": "user", "content": [{"type": "text", "text": "hello"}], "timestamp": 1}
@@ -123,6 +125,7 @@ RECORDS: list[Json] = [
     {"type": "client_request", "method": "write_text_file", **ASKED, "content": "x"},
     {"type": "ui_surface_open", "surface": "a", "place": "overlay", "key": "w", "layout": LAYOUT},
     {"type": "ui_surface_draw", "surface": "a", "lines": ["\x1b[31mred\x1b[39m"]},
+    {"type": "ui_input", "surface": "a", "by": "c", "taken": 2, "text": "", **WANTED},
     {"type": "ui_surface_close", "surface": "a"},
     {"type": "ui_theme", "theme": "light"},
     {"type": "ui_display", **DISPLAY},
@@ -215,7 +218,10 @@ def test_a_value_of_the_wrong_kind_is_found(record: Json, wrong: Json) -> None:
 @pytest.mark.parametrize("record", RECORDS, ids=name_of)
 def test_a_field_that_lacks_is_found_unless_it_may_be_absent(record: Json) -> None:
     for key in record:
-        is_optional = key in OPTIONAL and (record["type"], key) not in {
+        is_optional = (key in OPTIONAL or (record["type"] == "ui_input" and key in WANTED)) and (
+            record["type"],
+            key,
+        ) not in {
             ("agent_end", "willRetry"),
             ("message_update", "usage"),
             ("extension_ui_request", "id"),
@@ -225,6 +231,7 @@ def test_a_field_that_lacks_is_found_unless_it_may_be_absent(record: Json) -> No
             ("extension_error", "error"),
             ("mcp_status", "name"),
             ("mcp_status", "source"),
+            ("ui_input", "submitted"),  # with followUp
         }
         found = problems({name: value for name, value in record.items() if name != key})
         assert is_optional == (found == []), key

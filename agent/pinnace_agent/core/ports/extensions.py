@@ -4,7 +4,7 @@ Extensions live as long as the process, their instance as long as a session. Met
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # for annotations alone
     import trio
@@ -26,6 +26,24 @@ if TYPE_CHECKING:  # for annotations alone
 CompactionReason = Literal["manual", "threshold", "overflow"]
 EndReason = Literal["new", "resume", "fork"]
 ModelSource = Literal["set", "cycle", "restore"]
+
+
+class SurfaceInput(NamedTuple):
+    """What a client sends of a surface (`ui_surface_input`)."""
+
+    surface: str
+    size: tuple[int, int] | None = None
+    """Its columns, and the rows of the terminal."""
+    data: str | None = None
+    """What a terminal sends for a key or a paste."""
+    key: str | None = None
+    """The name of the key."""
+    text: str | None = None
+    """What an editor is to hold."""
+    by: str = ""
+    """The client that counts what it sends to an editor; empty: it counts nothing."""
+    number: int = 0
+    is_closed: bool = False
 
 
 class PromptHooks(Protocol):
@@ -334,10 +352,8 @@ class Extensions(SessionExtensions, Protocol):
     def offer_surfaces(self, *, is_offered: bool) -> None:
         """Let extensions draw in the client's terminal from now on, or not."""
 
-    def take_surface_input(
-        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
-    ) -> None:
-        """Take what the user does with a surface: its columns and the rows of the terminal, a key, its end."""
+    def take_surface_input(self, given: SurfaceInput) -> None:
+        """Take what the user does with a surface."""
 
     def draw_item(self, surface: str, columns: int, item: "SurfaceItem") -> None:
         """Have an item of the conversation drawn on a surface of the client, or close that."""

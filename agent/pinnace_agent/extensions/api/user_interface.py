@@ -289,12 +289,23 @@ class UserInterface:
         self._generation.check()
 
     def set_editor_component(self, factory: Callable[..., object] | None = None) -> None:
-        """Do nothing."""
+        """Draw the editor of messages by a component (R-UI-40); None restores that of the client.
+
+        Without a client that draws (`ctx.mode` is not `tui`) nothing is drawn until there is one. A component that
+        raises, or takes no key for two seconds, gives the text and the keys back to the client's own editor.
+
+        Args:
+            factory: Called with a `Screen` and the theme; returns the component. Beside `render(width)` it has
+                `get_text()`, `set_text(text)` and `handle_key(key)`, which returns False for a key that is left to the
+                client, such as `escape`; it may have `handle_paste(text)` and `dispose()`. `screen.submit(text)` sends
+                a message.
+        """
         self._generation.check()
 
-    def get_editor_component(self) -> None:
-        """Return None."""
+    def get_editor_component(self) -> Callable[..., object] | None:
+        """Return the factory that `set_editor_component` was given; None: the editor is that of the client."""
         self._generation.check()
+        return None
 
     def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
         """Do nothing."""
@@ -430,6 +441,7 @@ class RpcUserInterface(UserInterface):
         self._staying: dict[tuple[SurfacePlace, str], Screen] = {}
         """The components that stay, by place and key."""
         self._statuses: dict[str, str] = {}
+        self._editor_factory: Callable[..., object] | None = None
 
     async def select(
         self,
@@ -502,12 +514,6 @@ class RpcUserInterface(UserInterface):
         owner = OWNER.get()
         if self._drawing is not None and self._drawing.view.mode == "tui":
             self._drawing.view.warn_unused(path or ("<runtime>" if owner is None else owner.path), member)
-
-    def set_editor_component(self, factory: Callable[..., object] | None = None) -> None:
-        """Do nothing: the client has its own editor."""
-        self._generation.check()
-        if factory is not None:
-            self.warn_unused("set_editor_component")
 
     def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
         """Do nothing: the client completes by itself, and arguments of commands by `complete`."""
@@ -656,6 +662,16 @@ class RpcUserInterface(UserInterface):
     def set_header(self, factory: Callable[..., object] | None = None) -> None:
         """Draw lines above the conversation by a component; None removes them."""
         self._replace("header", factory)
+
+    def set_editor_component(self, factory: Callable[..., object] | None = None) -> None:
+        """Draw the editor of messages by a component; None restores that of the client."""
+        self._replace("input", factory)
+        self._editor_factory = factory
+
+    def get_editor_component(self) -> Callable[..., object] | None:
+        """Return the factory that `set_editor_component` was given."""
+        self._generation.check()
+        return self._editor_factory
 
     def _replace(self, place: SurfacePlace, factory: Callable[..., object] | None) -> None:
         self._generation.check()

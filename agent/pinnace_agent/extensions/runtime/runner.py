@@ -44,6 +44,7 @@ from pinnace_spec.records.messages import DialogMethod
 from pinnace_spec.records.surface_items import ANY_TOOL, SurfaceItem
 
 if TYPE_CHECKING:  # loaded with the first provider that needs them
+    from pinnace_agent.core.ports.extensions import SurfaceInput
     from pinnace_agent.extensions.providers.login import ExtensionLogin
     from pinnace_agent.extensions.providers.stream import ExtensionProvider
     from pinnace_agent.extensions.services.client_display import ClientDisplay
@@ -271,7 +272,9 @@ class Runner:
         if self._surfaces is None and self._draw is not None and not self.generation.is_stale:
             from pinnace_agent.extensions.services.surfaces import SurfaceTable
 
-            self._surfaces = SurfaceTable(self._send, self._draw, is_offered=self._view.mode == "tui")
+            self._surfaces = SurfaceTable(
+                self._send, self._draw, self._view.take_editor_text, is_offered=self._view.mode == "tui"
+            )
         return self._surfaces
 
     def _client_display(self) -> "ClientDisplay | None":
@@ -295,14 +298,12 @@ class Runner:
         if self._items is not None and not is_offered:
             self._items.close_all()
 
-    def take_surface_input(
-        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
-    ) -> None:
+    def take_surface_input(self, given: "SurfaceInput") -> None:
         """Take what the user does with a surface."""
-        if self._items is not None and is_closed and self._items.forget(name):
+        if self._items is not None and given.is_closed and self._items.forget(given.surface):
             return
         if self._surfaces is not None:
-            self._surfaces.take(name, size, data, key, is_closed=is_closed)
+            self._surfaces.take(given)
 
     # Items of the conversation.
 

@@ -1,4 +1,4 @@
-"""Surfaces: what extensions draw in the client's terminal, as lines for its width. Rules R-UI-09 to R-UI-11.
+"""Surfaces: what extensions draw in the client's terminal, as lines for its width. Rules R-UI-09 to R-UI-11, R-UI-40.
 
 A surface is opened by an extension and drawn on whenever that wants to; the client sends its size, keys, and that the
 user has closed it. One that waits for the user (`editor`, `overlay`) ends with whatever ends the waiting. The others
@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from pinnace_agent.core.ports.extensions import SurfaceInput
 from pinnace_agent.extensions.services.dialogs import Send
 from pinnace_spec.records.messages import SurfacePlace
 from pinnace_spec.rules.limits import MAX_SURFACE_LINE_CHARS, MAX_SURFACE_LINES
@@ -21,6 +22,8 @@ Draw = Callable[[Mapping[str, object], str], None]
 """Takes a record that may take the place of an unwritten one with the same key. Never waits."""
 WAITING: Final[frozenset[SurfacePlace]] = frozenset({"editor", "overlay"})
 """The places of surfaces that wait for the user."""
+EDITOR: Final = "input"
+"""The place of what is the client's editor until it is closed."""
 _LARGEST: Final = 1000
 _CUT: Final = re.compile(r"\x1b\[?[0-9;:]*\Z")
 """A style that is cut off."""
@@ -48,8 +51,8 @@ class Drawer(Protocol):
         """Take the first or another size: draw."""
         ...
 
-    def pressed(self, data: str, key: str | None) -> None:
-        """Take what a terminal sends for a key or a paste, and the name of the key."""
+    def took(self, given: SurfaceInput) -> None:
+        """Take a key, a paste, or the text that an editor is to hold; of an editor, each is answered."""
         ...
 
     def ended(self) -> None:
@@ -93,6 +96,24 @@ class Surface:
             self._lines = shown
             self._table.draw({"type": "ui_surface_draw", "surface": self.name, "lines": shown}, self.name)
 
+    def answer(self, by: str, taken: int, text: str, asked: Mapping[str, object] | None = None) -> None:
+        """Report what an editor has taken and holds now. Never waits.
+
+        Args:
+            by: The client whose input it is.
+            taken: The number of its newest input that was taken.
+            text: What the editor holds.
+            asked: What the client is asked for: fields of `ui_input`. With none, a later answer may replace it.
+        """
+        if self.name is None or not by:
+            return
+        self._table.take_text(text)
+        record = {"type": "ui_input", "surface": self.name, "by": by, "taken": taken, "text": text, **(asked or {})}
+        if asked:
+            self._table.send(record)
+        else:
+            self._table.draw(record, f"{self.name} {by}")
+
     def close(self) -> None:
         """Close it; a second time does nothing."""
         self._table.remove(self)
@@ -113,11 +134,19 @@ class Surface:
 class SurfaceTable:
     """The surfaces of one session instance."""
 
-    def __init__(self, send: Send, draw: Draw, *, is_offered: bool) -> None:
-        """Write records with `send` and `draw`; `is_offered`: whether a client draws surfaces now."""
+    def __init__(self, send: Send, draw: Draw, take_text: Callable[[str], None], *, is_offered: bool) -> None:
+        """Begin with none.
+
+        Args:
+            send: Writes a record.
+            draw: Writes one that may replace another.
+            take_text: Takes the text of the editor that an extension draws.
+            is_offered: Whether a client draws surfaces now.
+        """
         self.draw = draw
+        self.send = send
+        self.take_text = take_text
         self.is_offered = is_offered
-        self._send = send
         self._surfaces: list[Surface] = []
         self._is_over = False
 
@@ -142,14 +171,14 @@ class SurfaceTable:
         surface = Surface(self, place, drawer, key, layout)
         self._surfaces.append(surface)
         if self.is_offered:
-            surface.show(self._send)
+            surface.show(self.send)
         return surface
 
     def remove(self, surface: Surface) -> None:
         """Close a surface."""
         if surface in self._surfaces:
             self._surfaces.remove(surface)
-            surface.hide(self._send)
+            surface.hide(self.send)
             surface.drawer.ended()
 
     def offer(self, *, is_offered: bool) -> None:
@@ -160,25 +189,23 @@ class SurfaceTable:
             self.end_waiting()
         for surface in self._surfaces:
             if is_again:  # another client, which has seen nothing of it
-                surface.hide(self._send)
+                surface.hide(self.send)
             if is_offered:
-                surface.show(self._send)
+                surface.show(self.send)
             else:
-                surface.hide(self._send)
+                surface.hide(self.send)
 
-    def take(
-        self, name: str, size: tuple[int, int] | None, data: str | None, key: str | None, *, is_closed: bool
-    ) -> None:
+    def take(self, given: SurfaceInput) -> None:
         """Take what the user does with a surface; for one that is not open it has no effect."""
-        surface = next((each for each in self._surfaces if each.name == name), None)
+        surface = next((each for each in self._surfaces if each.name == given.surface), None)
         if surface is None:
             return
-        if size is not None and size != surface.size:
-            surface.size = Size(*(min(max(each, 1), _LARGEST) for each in size))
+        if given.size is not None and given.size != surface.size:
+            surface.size = Size(*(min(max(each, 1), _LARGEST) for each in given.size))
             surface.drawer.resized(surface.size)
-        if data is not None:
-            surface.drawer.pressed(data, key)
-        if is_closed and surface.place in WAITING:
+        if given.data is not None or given.text is not None:
+            surface.drawer.took(given)
+        if given.is_closed and (surface.place in WAITING or surface.place == EDITOR):
             surface.close()
 
     def end_waiting(self) -> None:

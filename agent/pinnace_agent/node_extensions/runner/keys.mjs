@@ -5,7 +5,8 @@ import path from "node:path";
 import { now } from "./wire.mjs";
 import { real, tui } from "./modules/pi-tui.mjs";
 
-const DEFAULTS = {
+/** The actions of the client, with the keys that they have unless the user has chosen others. */
+export const ACTIONS = {
   "app.interrupt": "escape", "app.clear": "ctrl+c", "app.exit": "ctrl+d", "app.suspend": "ctrl+z",
   "app.thinking.cycle": "shift+tab", "app.thinking.toggle": "ctrl+t", "app.model.cycleForward": "ctrl+p",
   "app.model.select": "ctrl+l", "app.tools.expand": "ctrl+o", "app.editor.external": "ctrl+g",
@@ -41,7 +42,7 @@ let made;
 /** The keys; read once, with the first component or hint. */
 export function keybindings() {
   if (made === undefined) {
-    const own = Object.fromEntries(Object.entries({ ...OF_COMPONENTS, ...DEFAULTS }).map(([id, defaultKeys]) => [id, { defaultKeys }]));
+    const own = Object.fromEntries(Object.entries({ ...OF_COMPONENTS, ...ACTIONS }).map(([id, defaultKeys]) => [id, { defaultKeys }]));
     const definitions = { ...own, ...real?.TUI_KEYBINDINGS };
     made = new (real?.KeybindingsManager ?? Manager)(definitions, ofUser());
     real?.setKeybindings?.(made);

@@ -36,6 +36,9 @@ export function addExtension(number, path) {
   return extension;
 }
 
+/** All of them. */
+export const loaded = () => extensions.values();
+
 export function extensionOf(number) {
   const extension = extensions.get(number);
   if (!extension) throw new Error(`there is no extension ${number} in this process`);

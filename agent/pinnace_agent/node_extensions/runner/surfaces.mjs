@@ -36,6 +36,7 @@ class Surface {
     this.isHidden = false;
     this.ended = () => {};
     this.failed = () => {};
+    this.editor = undefined; // what takes the input of an editor, and answers it
     this.onForget = () => {};
     this.tui = screenOf(this);
     open.set(`${who.extension}:${this.number}`, this);
@@ -74,7 +75,7 @@ class Surface {
     }
   }
 
-  take({ columns, rows, data, ended }) {
+  take({ columns, rows, data, text, by, number, ended }) {
     if (columns !== undefined) {
       const isOther = this.columns !== 0;
       [this.columns, this.rows] = [columns, rows];
@@ -88,9 +89,10 @@ class Surface {
       }
       this.draw();
     }
-    if (data !== undefined) {
+    if (data !== undefined || text !== undefined) {
       try {
-        this.press(data);
+        if (this.editor) this.editor.take({ data, text, by, number });
+        else if (data !== undefined) this.press(data);
       } catch (error) {
         this.fail(error);
       }

@@ -3,6 +3,7 @@
 import fs from "node:fs";
 import path from "node:path";
 import { Theme, theme } from "./theme.mjs";
+import { editorFactory, setEditor } from "./editors.mjs";
 import { custom, stay } from "./surfaces.mjs";
 import { ask, now, post } from "./wire.mjs";
 
@@ -93,8 +94,8 @@ export function userInterfaceOf(who) {
     setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
     setHeader: (factory) => stay(who, "header", undefined, factory),
     addAutocompleteProvider: () => post(who, "ui.unused", "addAutocompleteProvider"),
-    setEditorComponent: (factory) => factory && post(who, "ui.unused", "setEditorComponent"),
-    getEditorComponent: () => undefined,
+    setEditorComponent: (factory) => setEditor(who, factory),
+    getEditorComponent: () => editorFactory(),
     get theme() { return theme; },
     // The client has their files; colours are those of every terminal, in each theme.
     getAllThemes: () => now(who, "ui.themes").map((name) => ({ name, path: undefined })),

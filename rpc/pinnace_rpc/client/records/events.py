@@ -335,8 +335,9 @@ class UiSurfaceOpen(TypedDict):
     surface: str
     """Names it in later records; no other surface of the process has the name."""
     place: SurfacePlace
-    """`editor`: in the place of the editor, with all keys. `overlay`: over the screen, with all keys. `header`: above
-    the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget."""
+    """`editor`: in the place of the editor, with all keys. `input`: it is the editor. `overlay`: over the screen, with
+    all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`,
+    `belowEditor`: a widget."""
     key: NotRequired[str]
     """Of a widget: one with the same key replaces it."""
     layout: NotRequired[SurfaceLayout]
@@ -350,6 +351,30 @@ class UiSurfaceDraw(TypedDict):
     surface: str
     lines: list[str]
     """All of its lines, from the top, with the sequences of a terminal for colours and styles (SGR) and no others."""
+
+
+class UiInput(TypedDict):
+    """The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+
+    One that reports a text alone may replace an unwritten one for the same surface and client.
+    """
+
+    type: Literal["ui_input"]
+    surface: str
+    by: str
+    """The client, as it has named itself. Others do nothing of what is asked for."""
+    taken: int
+    """The number of the newest input that was taken: all earlier ones were, too."""
+    text: str
+    """What the editor holds now."""
+    submitted: NotRequired[str]
+    """A message that the user sends."""
+    followUp: NotRequired[bool]
+    """Whether the message is for when the agent would stop; only with `submitted`."""
+    action: NotRequired[str]
+    """What a key means, by its name in `keybindings.json`, such as `app.interrupt`."""
+    declined: NotRequired[bool]
+    """Whether the key with this number is left to the client."""
 
 
 class UiSurfaceClose(TypedDict):
@@ -503,6 +528,7 @@ Event: TypeAlias = (
     | ClientRequest
     | UiSurfaceOpen
     | UiSurfaceDraw
+    | UiInput
     | UiSurfaceClose
     | UiTheme
     | UiDisplay

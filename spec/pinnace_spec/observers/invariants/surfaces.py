@@ -1,6 +1,9 @@
-"""Surfaces of extensions: I-UI-2 (opened once, drawn while they are open and of a known size, not while none is drawn).
+"""Surfaces of extensions: I-UI-2.
 
-Pure. Sources: R-UI-09, R-UI-10, R-UI-13.
+They are opened once, drawn while they are open and of a known size, and not while none is drawn; an editor takes what
+is sent to it in order.
+
+Pure. Sources: R-UI-09, R-UI-10, R-UI-13, R-UI-40.
 """
 
 from pinnace_spec.observers import edge
@@ -22,6 +25,9 @@ class SurfacesOpen(Automaton):
         self._opened: dict[str, int] = {}
         self._closed: dict[str, int] = {}
         self._sized: set[str] = set()
+        self._numbers: dict[tuple[str, str], int] = {}
+        """The newest input of each client for a surface."""
+        self._taken: dict[tuple[str, str], int] = {}
 
     def take(self, step: Step) -> None:
         """Follow offers, sizes and records of surfaces."""
@@ -40,6 +46,8 @@ class SurfacesOpen(Automaton):
                 self._open(number, record)
             case "ui_surface_draw":
                 self._draw(number, edge.text(record, "surface"))
+            case "ui_input":
+                self._input(number, record)
             case "ui_surface_close":
                 self._close(number, edge.text(record, "surface"))
             case _:
@@ -49,6 +57,9 @@ class SurfacesOpen(Automaton):
         name = edge.text(record, "surface")
         if "columns" in record:
             self._sized.add(name)
+        sent = record.get("number")
+        if isinstance(sent, int):
+            self._numbers[name, edge.text(record, "by")] = sent
         if record.get("item") is not None:  # on a surface that the client names, again after its end
             self._opened.setdefault(name, number)
             self._closed.pop(name, None)
@@ -70,6 +81,22 @@ class SurfacesOpen(Automaton):
         elif name not in self._sized and self.fold.checks.has_inputs and self.fold.checks.is_whole:
             what = f"record {number} draws on {edge.shown(name)}, whose size is unknown"
             self.report(what, self._opened[name], number)
+
+    def _input(self, number: int, record: Record) -> None:
+        self.armed += 1
+        name, taken = edge.text(record, "surface"), record.get("taken")
+        key = name, edge.text(record, "by")
+        rules = ("R-UI-40",)
+        if name not in self._opened or name in self._closed:
+            what = f"record {number} is of the editor {edge.shown(name)}, which is not open"
+            self.report(what, number, rules=rules)
+        elif not isinstance(taken, int) or taken < self._taken.get(key, taken):
+            self.report(f"record {number} takes an input of {edge.shown(name)} back", number, rules=rules)
+        elif self.fold.checks.has_inputs and self.fold.checks.is_whole and taken > self._numbers.get(key, taken - 1):
+            what = f"record {number} takes the input {taken} of {edge.shown(name)}, which was not sent"
+            self.report(what, number, rules=rules)
+        else:
+            self._taken[key] = taken
 
     def _close(self, number: int, name: str) -> None:
         self.armed += 1

@@ -306,6 +306,33 @@ export class BorderedLoader extends tui.Container {
     else this.loader.stop?.();
   }
 }
-export class CustomEditor extends tui.Editor {}
+
+/** The editor of messages, which leaves to the client what keys mean beside writing; extensions extend it. */
+export class CustomEditor extends tui.Editor {
+  actionHandlers = new Map();
+  constructor(screen, styles, bindings, options) {
+    super(screen, styles, options);
+    this.keybindings = bindings ?? keybindings();
+  }
+  onAction(action, handler) { this.actionHandlers.set(action, handler); }
+  setWorkingStatusIndicator() {}
+  handleInput(data) {
+    const is = (id) => this.keybindings.matches(data, id);
+    if (this.onExtensionShortcut?.(data)) return;
+    const isShowing = this.isShowingAutocomplete();
+    if (isShowing && (is("tui.select.pageUp") || is("tui.select.pageDown"))) return super.handleInput(data);
+    if (is("app.clipboard.pasteImage")) return this.onPasteImage?.();
+    if (is("app.interrupt")) {
+      const handler = isShowing ? undefined : (this.onEscape ?? this.actionHandlers.get("app.interrupt"));
+      return handler ? handler() : super.handleInput(data);
+    }
+    if (is("app.exit") && this.getText() === "") return (this.onCtrlD ?? this.actionHandlers.get("app.exit"))?.();
+    if (is("tui.editor.historyPrevious") || is("tui.editor.historyNext")) return super.handleInput(data);
+    for (const [action, handler] of this.actionHandlers) {
+      if (action !== "app.interrupt" && action !== "app.exit" && is(action)) return handler();
+    }
+    super.handleInput(data);
+  }
+}
 
 export const getShellConfig = () => ({ shell: fs.existsSync("/bin/bash") ? "/bin/bash" : "sh", args: ["-c"] });

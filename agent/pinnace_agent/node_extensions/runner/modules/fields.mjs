@@ -168,7 +168,12 @@ export class Editor extends Field {
     if (!this.provider || !(force || signs.some((each) => written.includes(each)))) return;
     const asking = (this.asking = new AbortController());
     const [value, cursor] = [this.value, this.cursor];
-    const found = await this.provider.getSuggestions(this.getLines(), line, col, { signal: asking.signal, force });
+    let found;
+    try {
+      found = await this.provider.getSuggestions(this.getLines(), line, col, { signal: asking.signal, force });
+    } catch (error) {
+      if (!asking.signal.aborted) throw error;
+    }
     if (this.asking !== asking || this.value !== value || this.cursor !== cursor || !found?.items.length) return;
     this.list = new SelectList(found.items, this.autocompleteMaxVisible, this.styles?.selectList);
     this.prefix = found.prefix;
