@@ -19,7 +19,6 @@ from pinnace_agent.session.context import context_message
 from pinnace_agent.session.conversation import PENDING_SHELL, SessionReport
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.file import SessionFile
-from pinnace_agent.session.store.quarantine import quarantine, quarantine_path
 from pinnace_agent.session.store.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import CURRENT_VERSION, ENTRY_TYPES
@@ -134,6 +133,7 @@ def to_current(path: Path, text: SessionText) -> tuple[SessionText, str | None]:
     assert header is not None
     lines = [REDACTOR.line(encode_record(record)) for record in (header, *migrated.entries)]
     from pinnace_agent.files.atomic_file import replace_file  # not at start: for files of older versions
+    from pinnace_agent.session.store.quarantine import quarantine
 
     try:
         if text.damaged:
@@ -163,6 +163,8 @@ def _backup_path(path: Path, number: int) -> Path:
 
 def copies_of(path: Path) -> Iterator[Path]:
     """Yield the files beside a session that hold parts of it: damaged lines, and what it was in older formats."""
+    from pinnace_agent.session.store.quarantine import quarantine_path
+
     if os.path.lexists(quarantine_path(path)):
         yield quarantine_path(path)
     for number in count(1):
@@ -176,6 +178,8 @@ def quarantine_damage(path: Path, text: SessionText) -> str | None:
     """Quarantine damaged lines; return the path of the file with them."""
     if not text.damaged:
         return None
+    from pinnace_agent.session.store.quarantine import quarantine  # not at start: for damaged files
+
     try:
         copied = quarantine(path, [line.data for line in text.damaged])
     except OSError:  # reported when the file is to be appended to

@@ -20,7 +20,6 @@ from pinnace_agent.session.store import save_error as texts
 from pinnace_agent.session.store.append_file import AppendFile, FileReplaced, create, open_for_appending
 from pinnace_agent.session.store.durability import Durability, Flush
 from pinnace_agent.session.store.lease import Lease, LeaseHeld
-from pinnace_agent.session.store.quarantine import quarantine
 from pinnace_agent.session.store.save_error import SaveError
 from pinnace_agent.session.store.unwritten import UnwrittenLines
 
@@ -384,6 +383,8 @@ class SessionFile:
 
     def _quarantine_damage(self) -> None:
         if self._damaged:
+            from pinnace_agent.session.store.quarantine import quarantine  # not at start: for damaged files
+
             try:
                 quarantine(self.path, self._damaged)
             except OSError as error:
