@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from pinnace_agent.export.source import Source, redacted, session_lines
+from pinnace_agent.export.source import Source, read_source, redacted, session_lines
 from pinnace_agent.files.atomic_file import replace_file
 from pinnace_agent.files.paths import expand_home
 from pinnace_spec.rules import errors
@@ -84,8 +84,16 @@ def export_trajectory(
     from pinnace_agent.export.trajectory import trajectory
 
     name = target_name(source.path, wanted, env, ".atif.json")
-    write_target(name, source.path, (trajectory(redacted(source), program_version),), cwd)
+    write_target(name, source.path, (trajectory(redacted(source), program_version, _child),), cwd)
     return name
+
+
+def _child(path: str) -> Source | None:
+    """Return the session of a sub-agent; None: it has left none that can be read, which costs its trajectory alone."""
+    try:
+        return redacted(read_source(path, "/"))
+    except errors.ClientError:
+        return None
 
 
 def _page(source: Source, *, only_active: bool, check: Callable[[], object]) -> Iterator[str]:

@@ -2,16 +2,17 @@
 
 One step for each message. Results of tools are the observation of the answer that called them. A compaction is a step
 of the system; what it took out of the model's context stays in its place before it. Images are named, not contained:
-the format refers to files. Pure.
+the format refers to files. The trajectory of a sub-agent is contained, and the result of its call refers to it. Pure.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.export.source import Source
 from pinnace_agent.llm.context import llm_text
+from pinnace_agent.session.child_agents import listed_children
 from pinnace_agent.session.context import context_message
 from pinnace_agent.session.identity import iso_time
 from pinnace_agent.session.totals import TokenTotals, add_tokens
@@ -23,19 +24,51 @@ VERSION: Final = "ATIF-v1.7"
 Step = dict[str, object]
 
 
-def trajectory(source: Source, program_version: str) -> str:
+def trajectory(source: Source, program_version: str, read_child: Callable[[str], Source | None]) -> str:
     """Return the trajectory as JSON.
+
+    Args:
+        source: The session.
+        program_version: Of this program.
+        read_child: Returns the session in a file, that of a sub-agent; None: there is none.
 
     Raises:
         ClientError: The session has no message; the format needs one.
     """
+    document = _document(source, program_version, read_child)
+    if document is None:
+        raise errors.ClientError(errors.EXPORT_NOTHING, errors.ErrorCode.SESSION_UNAVAILABLE)
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _document(
+    source: Source, program_version: str, read_child: Callable[[str], Source | None]
+) -> dict[str, object] | None:
+    """Return a trajectory with those of the session's sub-agents; None: the session has no message."""
+    children = {
+        str(each["agentId"]): each
+        for each in listed_children(source.entries, str(source.header.get("id", "")), source.path)
+    }
+    documents: dict[str, object] = {}
+
+    def refer(identity: str) -> Sequence[Step]:
+        """Return what a result refers to, and contain it."""
+        child = children.get(identity)
+        if child is None or identity in documents or (read := read_child(str(child["sessionFile"]))) is None:
+            return ()
+        document = _document(read, program_version, read_child)
+        if document is None:
+            return ()
+        documents[identity] = {**document, "trajectory_id": identity}
+        return [{"trajectory_id": identity, "session_id": identity, "extra": {"state": child["state"]}}]
+
     steps: list[Step] = []
     totals: TokenTotals = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
     cost = 0.0
     model: str | None = None
     for message in branch_messages(source):
         if message["role"] == "toolResult":
-            if _observe(steps, message):
+            if _observe(steps, message, refer):
                 continue
             step = _step("system", f"Result of {message['toolName']}: {plain_text(message['content'])}")
         elif message["role"] == "assistant":
@@ -49,11 +82,11 @@ def trajectory(source: Source, program_version: str) -> str:
             step = _step("user" if is_user else "system", message_text(message))
         steps.append({"step_id": len(steps) + 1, **_timestamp(message["timestamp"]), **step})
     if not steps:
-        raise errors.ClientError(errors.EXPORT_NOTHING, errors.ErrorCode.SESSION_UNAVAILABLE)
+        return None
     agent: dict[str, object] = {"name": "pinnace", "version": program_version}
     if model is not None:
         agent["model_name"] = model
-    document = {
+    document: dict[str, object] = {
         "schema_version": VERSION,
         "session_id": str(source.header.get("id", "")),
         "agent": agent,
@@ -66,7 +99,9 @@ def trajectory(source: Source, program_version: str) -> str:
             "total_steps": len(steps),
         },
     }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    if documents:
+        document["subagent_trajectories"] = list(documents.values())
+    return document
 
 
 def branch_messages(source: Source) -> list[Message]:
@@ -143,8 +178,11 @@ def _metrics(usage: Usage) -> Mapping[str, object]:
     }
 
 
-def _observe(steps: Sequence[Step], result: ToolResultMessage) -> bool:
-    """Add a result to the step that called the tool; return False if there is none."""
+def _observe(steps: Sequence[Step], result: ToolResultMessage, refer: Callable[[str], Sequence[Step]]) -> bool:
+    """Add a result to the step that called the tool; return False if there is none.
+
+    `refer` returns the references to the trajectory of a sub-agent.
+    """
     for step in reversed(steps):
         if step["source"] != "agent":
             continue
@@ -153,6 +191,9 @@ def _observe(steps: Sequence[Step], result: ToolResultMessage) -> bool:
             return False
         observation = cast("dict[str, list[object]]", step.setdefault("observation", {"results": []}))
         shown = {"source_call_id": result["toolCallId"], "content": plain_text(result["content"])}
-        observation["results"].append(shown | ({"extra": {"is_error": True}} if result["isError"] else {}))
+        agent = as_object((as_object(result.get("details")) or {}).get("agent")) or {}
+        references = refer(str(agent.get("agentId", "")))
+        referred = {"subagent_trajectory_ref": references} if references else {}
+        observation["results"].append(shown | referred | ({"extra": {"is_error": True}} if result["isError"] else {}))
         return True
     return False

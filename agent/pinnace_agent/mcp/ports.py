@@ -127,6 +127,16 @@ class ServerLink(Protocol):
         """Why it has ended."""
         ...
 
+    def declare(self, schemas: Mapping[str, Mapping[str, object]]) -> Mapping[str, str]:
+        """Take the schemas of all tools as the server has sent them, by name, in the place of those before.
+
+        Later calls repeat the arguments that a schema marks (`x-mcp-header`) as headers of the request.
+
+        Returns:
+            Why some can't be called over this connection, by name: what they mark is not allowed.
+        """
+        ...
+
     async def request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
     ) -> Mapping[str, object]:

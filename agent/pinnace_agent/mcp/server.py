@@ -263,6 +263,7 @@ class Server:
 
     async def _list(self, link: ServerLink) -> None:
         found: dict[str, OfferedTool] = {}
+        schemas: dict[str, Mapping[str, object]] = {}
         dropped: list[str] = []
         raw = await self.pages(link, "tools/list", "tools", dropped) if "tools" in link.capabilities else []
         size = 0
@@ -285,9 +286,14 @@ class Server:
                 reason = f"its definition can't be read ({type(error).__name__})"
             if tool is not None and not reason:
                 found[tool.name] = tool
+                schema = each.get("inputSchema") if is_object(each) else None
+                schemas[tool.name] = schema if is_object(schema) else {}
             elif len(dropped) < limits.PAGES:
                 dropped.append(f"{str(name)[:100]}: {reason}")
-        self.tools, self.dropped = found, dropped
+        for name, reason in link.declare(schemas).items():
+            del found[name]
+            dropped.append(f"{name[:100]}: {reason}")
+        self.tools, self.dropped = found, dropped[: limits.PAGES]
 
     @property
     def left_out(self) -> list[str]:

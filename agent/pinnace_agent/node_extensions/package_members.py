@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.core.json_access import as_object
@@ -67,6 +68,20 @@ def _agent_dir(_bridge: Bridge, _number: int | None, _values: Values) -> object:
     return agent_dir()
 
 
+def _scoped_settings(bridge: Bridge, number: int | None, values: Values) -> object:
+    """Return what one file of settings holds; that of a project which is not trusted counts as empty."""
+    from pinnace_agent.config.settings_reader import read_scope
+    from pinnace_agent.extensions.api.helpers import agent_dir
+    from pinnace_agent.files.paths import project_dir
+
+    if values.text(0, "scope") == "user":
+        return read_scope(Path(agent_dir()) / "settings.json").content
+    context = bridge.context(number)
+    if not context.is_project_trusted():
+        return {}
+    return read_scope(project_dir(Path(context.cwd)) / "settings.json", is_project=True).content
+
+
 def _builtin(name: str, cwd: str | None = None, **options: object) -> ToolDefinition:
     from pinnace_agent.extensions.api import tool_factories
 
@@ -127,6 +142,7 @@ NOW: Final[Mapping[str, Now]] = {
     "serialize_conversation": _conversation,
     "parse_yaml": _yaml,
     "agent_dir": _agent_dir,
+    "scoped_settings": _scoped_settings,
     "settings": lambda bridge, _number, _values: bridge.settings(),
     "builtin_tool": _builtin_tool,
 }

@@ -107,7 +107,7 @@ class _Progress:
         self.error = str(message.get("errorMessage") or "") if message.get("stopReason") == "error" else ""
         blocks = [as_object(each) or {} for each in as_array(message.get("content"))]
         text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-        state = self.state._replace(activity="", usage=self.usage)
+        state = self.state._replace(activity="", usage=self.usage, turns=self.state.turns + 1)
         self.show(state._replace(text=text) if text else state)
 
     @property

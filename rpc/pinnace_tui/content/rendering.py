@@ -32,7 +32,7 @@ from pinnace_tui.content.transcript import (
     TranscriptItem,
     UserItem,
 )
-from pinnace_tui.content.values import Record, objects, text
+from pinnace_tui.content.values import Record, mapping, number, objects, text
 
 _FOLDED_LINES: Final = 6
 # A space, the sign of the state and its space, and a space at the end.
@@ -270,6 +270,8 @@ class Renderer:
 
     def _below(self, item: ToolItem) -> Iterable[RenderableType]:
         is_open = self.is_open(item)
+        if line := subagent_line(item.details):
+            yield Text(line, Style(color=self._look["muted"]))
         if is_open and (rest := _other_arguments(item)):
             yield self._body(rest, is_open=True, keeps_end=False)
         diff = text(item.details, "diff")
@@ -328,13 +330,23 @@ def _shown(segment: Segment) -> Segment:
 def call_summary(item: ToolItem) -> str:
     """Return what a call is about, in one line."""
     arguments = item.arguments
-    for name in ("command", "path", "pattern", "query", "url"):
+    for name in ("command", "path", "pattern", "query", "url", "task"):
         if isinstance(value := arguments.get(name), str):
             first, *rest = whole(value).split("\n")
             return f"{first} …" if rest else first
     if arguments:
         return ", ".join(f"{whole_line(name)}: {_brief(value)}" for name, value in arguments.items())
     return whole(item.written)[-200:].replace("\n", " ")
+
+
+def subagent_line(details: Record) -> str:
+    """Return how far the sub-agent of a call is, in one line: its state, its answers, and what it does; empty: none."""
+    agent = mapping(details, "agent")
+    if not (state := text(agent, "state")):
+        return ""
+    turns = int(number(agent, "turns"))
+    parts = [state, f"{turns} turn{'' if turns == 1 else 's'}", text(agent, "activity")]
+    return f"↳ {' · '.join(whole_line(part) for part in parts if part)}"
 
 
 def searched_text(item: TranscriptItem) -> str:

@@ -95,9 +95,51 @@ def test_a_trajectory_has_a_step_for_each_message(source: Source, tmp_path: Path
     )
 
 
+@pytest.fixture
+def with_children(source: Source) -> Source:
+    """The session, whose second call has started a sub-agent that has one of its own, and one that left no file."""
+    left, gone = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
+    lines = source.path.read_text(encoding="utf-8").splitlines()
+    for number, agent in ((4, left), (5, gone)):
+        entry = json.loads(lines[number])
+        entry["message"]["details"] = {"agent": {"agentId": agent, "state": "completed"}}
+        lines[number] = json.dumps(entry)
+    for agent in (left, gone):
+        begun = {"agentId": agent, "parentId": "s1", "toolCallId": "c2", "task": "t", "provider": "p", "model": "m"}
+        head = {"type": "custom", "customType": "pinnace.child", "id": agent[-8:], "parentId": "ffffffff"}
+        lines.insert(1, json.dumps({**head, "parentId": None, "timestamp": TIME, "data": begun}))
+    source.path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    folder = source.path.with_suffix(".children")
+    folder.mkdir()
+    child = [
+        {
+            "type": "session",
+            "version": 3,
+            "id": left,
+            "timestamp": TIME,
+            "cwd": "/w",
+            "parentSession": str(source.path),
+        },
+        {"type": "message", "id": "00000001", "parentId": None, "timestamp": TIME, "message": MESSAGES[0]},
+    ]
+    (folder / f"{left}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in child), encoding="utf-8")
+    return read_source(str(source.path), "/")
+
+
+def test_a_trajectory_contains_those_of_sub_agents(with_children: Source, tmp_path: Path) -> None:
+    found = trajectory_of(with_children, tmp_path)
+    results = [result for step in found["steps"] for result in step.get("observation", {"results": []})["results"]]
+    references = [each["subagent_trajectory_ref"] for each in results if "subagent_trajectory_ref" in each]
+    [contained] = found["subagent_trajectories"]
+
+    assert [[contained["trajectory_id"]]] == [[each["trajectory_id"] for each in some] for some in references]
+    assert ["Look at *this*"] == [step["message"] for step in contained["steps"]]
+    assert 0.5 == found["final_metrics"]["total_cost_usd"]
+
+
 @pytest.mark.skipif(not HARBOR.exists(), reason="Harbor's models are not installed (scripts/peers)")
-def test_harbor_accepts_a_trajectory(source: Source, tmp_path: Path) -> None:
-    trajectory_of(source, tmp_path)
+def test_harbor_accepts_a_trajectory(with_children: Source, tmp_path: Path) -> None:
+    trajectory_of(with_children, tmp_path)
     path = str(tmp_path / "pi-session-session.atif.json")
     judged = subprocess.run([HARBOR, "-c", JUDGE, path], capture_output=True, text=True, check=False)
 

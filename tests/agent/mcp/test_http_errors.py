@@ -128,6 +128,65 @@ async def test_a_refused_connection_says_why(web: WebServer, tmp_path: Path, cas
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 150_000
 
 
+def marked(header: str = "Region", kind: str = "string") -> Mapping[str, object]:
+    """Return a tool that has an argument repeated as a header."""
+    schema = {"type": "object", "properties": {"region": {"type": kind, "x-mcp-header": header}}}
+    return {"name": f"in_{header or 'nothing'}", "inputSchema": schema}
+
+
+def discovered(exchange: Exchange) -> None:
+    result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete"}
+    exchange.result({**result, "ttlMs": 0, "cacheScope": "private"})
+
+
+@pytest.mark.parametrize(
+    "refusal", [status(400), status(404), status(406), lambda each: each.result({"no": "version"})]
+)
+async def test_a_server_that_refuses_the_handshake_is_asked_by_discovery(
+    web: WebServer, tmp_path: Path, refusal: Callable[[Exchange], None]
+) -> None:
+    web.instead |= {"initialize": refusal, "server/discover": discovered}
+    assert {"content": [{"type": "text", "text": "echoed"}]} == await called(web, tmp_path)
+    assert (1, 1) == (web.count("initialize"), web.count("server/discover"))
+
+
+@pytest.mark.parametrize("protocol", ["auto", "handshake"])
+async def test_a_server_that_wants_a_token_is_asked_once_and_wants_a_sign_in(
+    web: WebServer, tmp_path: Path, protocol: str
+) -> None:
+    denial = status(401, {"WWW-Authenticate": "Bearer"})
+    web.instead |= {"initialize": denial, "server/discover": denial}
+    with pytest.raises(NeedsAuth):
+        await opened(web, tmp_path, headers={}, protocol=protocol)
+    asked = {"auto": "server/discover", "handshake": "initialize"}[protocol]
+    assert {asked} == {method for method, _, _ in web.seen} & {"initialize", "server/discover"}
+
+
+async def test_marked_arguments_are_headers_and_tools_with_wrong_marks_are_left_out(
+    web: WebServer, tmp_path: Path
+) -> None:
+    tools = [marked(), marked(""), marked("Two Words"), marked("Sum", "number"), marked("List", "array")]
+    web.instead |= {"server/discover": discovered, "tools/list": lambda each: each.result({"tools": tools})}
+    given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
+
+    async def open_it(server: Server, use: Callable[[ServerLink], object]) -> None:
+        hooks = ServerHooks(drop, drop, str, None)
+        await open_link(server.entry, given, hooks, "1", lambda: 1.0, use)  # type: ignore[arg-type]
+
+    server = Server(entry_of(web, protocol="auto"), open_it, drop)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.serve)
+        with trio.fail_after(10):
+            await server.request("tools/call", {"name": "in_Region", "arguments": {"region": "Zürich"}})
+            await server.request("tools/call", {"name": "in_Region", "arguments": {}})
+        nursery.cancel_scope.cancel()
+    sent = [headers for method, _, headers in web.seen if method == "tools/call"]
+
+    assert ["in_Region"] == list(server.tools)
+    assert ["in_nothing", "in_Two Words", "in_Sum", "in_List"] == [each.split(":")[0] for each in server.dropped]
+    assert ["=?base64?WsO8cmljaA==?=", None] == [each.get("mcp-param-region") for each in sent]
+
+
 async def test_a_server_that_is_busy_is_tried_again_twice(web: WebServer, tmp_path: Path) -> None:
     answers = [status(503), status(429, {"Retry-After": "1"})]
 

@@ -32,6 +32,10 @@ class Listed:
         """Calls wait for it."""
         self.answers.set()
 
+    def declare(self, schemas: Mapping[str, Mapping[str, object]]) -> Mapping[str, str]:
+        del schemas
+        return {}
+
     async def request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
     ) -> Mapping[str, object]:

@@ -387,6 +387,81 @@ def test_settings_are_read_while_an_extension_loads(scripted: Start) -> None:
     assert [f"/bin/bash,dark,,{reason}"] == shown(one)
 
 
+def test_settings_of_the_user_and_of_the_project_are_read_apart(scripted: Start) -> None:
+    """As pi-bar does, without an installation of pi; what would need pi's own agent names the way."""
+    before = """
+        import { SettingsManager, SessionManager, createAgentSession } from "@earendil-works/pi-coding-agent";
+        const failed = async (work) => { try { await work(); } catch (error) { return error.message; } };
+    """
+    body = """
+        const own = SettingsManager.create(ctx.cwd);
+        const kept = SettingsManager.inMemory({ a: 1 });
+        ctx.ui.notify(JSON.stringify([own.getGlobalSettings().theme, own.getProjectSettings(),
+          kept.getGlobalSettings(), kept.getProjectSettings()]));
+        ctx.ui.notify(JSON.stringify(
+          [await failed(() => createAgentSession({})), await failed(() => SessionManager.inMemory())]));
+    """
+    one = scripted(command(body, before), (), "--approve", settings={"theme": "light"})
+    (one.work / ".pi").mkdir()
+    (one.work / ".pi" / "settings.json").write_text('{"theme": "dark"}')
+    one.command("/do")
+    assert ["light", {"theme": "dark"}, {"a": 1}, {}] == json.loads(one.notice())
+    refused = json.loads(one.notice())
+    assert "start a child agent with `pinnace --mode rpc`" in refused[0]
+    assert "SessionManager of @earendil-works/pi-coding-agent is not available in pinnace" in refused[1]
+    assert "ctx.newSession" in refused[1]
+
+
+def test_a_provider_object_answers_with_its_own_models_and_keys(scripted: Start) -> None:
+    """Without an installation of pi: what it resolves is the key of a request, and refreshed models are taken."""
+    text = """
+        import { createAssistantMessageEventStream } from "@earendil-works/pi-ai";
+        const models = [{ ...MODEL, api: "its-own", provider: "object", mark: "kept here" }];
+        const provider = {
+          id: "object", name: "An object",
+          auth: { apiKey: { name: "key", async resolve({ ctx, credential }) {
+            return { auth: { apiKey: credential?.key ?? (await ctx.env("OBJECT_KEY")), headers: { x: "y" } } };
+          } } },
+          getModels: () => models,
+          async refreshModels({ publish, signal, allowNetwork, stored, credential }) {
+            const id = `later-${signal.aborted}-${allowNetwork}-${stored}-${credential}`;
+            const update = () => models.push({ ...models[0], id });
+            await publish({ update });
+          },
+          streamSimple(model, context, { apiKey, headers }) {
+            const stream = createAssistantMessageEventStream();
+            const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost: { total: 0 } };
+            const { api, provider, id, mark } = model;
+            const message = { role: "assistant", content: [], api, provider, model: id, usage, stopReason: "stop" };
+            queueMicrotask(() => {
+              stream.push({ type: "start", partial: message });
+              const content = [{ type: "text", text: [api, mark, apiKey, headers.x].join() }];
+              stream.push({ type: "done", reason: "stop", message: { ...message, content } });
+              stream.end();
+            });
+            return stream;
+          },
+        };
+        export default (pi) => {
+          pi.registerProvider(provider);
+          pi.registerCommand("do", { handler: async (args, ctx) => {
+            const failures = [{}, { id: "a" }, { getModels() {}, streamSimple() {} }].map((each) => {
+              try { pi.registerProvider(each); } catch (error) { return error.message; }
+            });
+            ctx.ui.notify(failures.join("; "));
+          } });
+        };
+    """
+    one = scripted(text.replace("MODEL", MODEL), env={"OBJECT_KEY": "of-its-own"})
+    listed = [each["id"] for each in one.pi.ask("get_available_models")["models"] if each["provider"] == "object"]
+    assert ["m", "later-false-true-undefined-undefined"] == listed
+    assert one.pi.request({"type": "set_model", "provider": "object", "modelId": "m"})["success"]
+    one.say("hello")
+    assert "its-own,kept here,of-its-own,y" == one.pi.ask("get_last_assistant_text")["text"]
+    one.command("/do")
+    assert "must have getModels(); registerProvider: a provider object must have getModels(); " in one.notice()
+
+
 @pytest.mark.peer
 def test_a_name_that_we_lack_is_that_of_an_installation_of_pi(scripted: Start) -> None:
     """Of release 0.87.1, the latest that `scripts/peers` has whole. Its modules get one another, and not ours."""

@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,8 @@ NAME: Final = "conformance"
 PREFIX: Final = f"mcp__{NAME}__"
 LIMIT_S: Final = 60.0
 MOST_SIGN_INS: Final = 3
+PROTOCOL: Final = os.environ.get("MCP_CONFORMANCE_WAY", "handshake")
+"""The way in which the version of the protocol is agreed on: as `protocol` of mcp.json."""
 OWN_DOCUMENT: Final = "https://conformance-test.local/client-metadata.json"
 
 
@@ -32,7 +34,7 @@ def entry(url: str, scenario: str, context: Mapping[str, Any]) -> dict[str, Any]
         oauth = {"clientId": OWN_DOCUMENT}
     if "client_id" in context:
         oauth = {"clientId": context["client_id"], "clientSecret": context["client_secret"].replace("$", "$$")}
-    return {"url": url, **({"oauth": oauth} if oauth else {})}
+    return {"url": url, "protocol": PROTOCOL, **({"oauth": oauth} if oauth else {})}
 
 
 class Client:
@@ -82,13 +84,22 @@ class Client:
         print([each["message"] for each in notices], file=sys.stderr)
         return any(str(each["message"]).startswith("Signed in") for each in notices)
 
-    def call_all(self) -> None:
-        """Let the model call every tool that it is offered."""
+    def call_all(self, given_calls: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Let the model call every tool that it is offered, or the tools of some calls with their arguments."""
+        if given_calls:
+            for each in given_calls:
+                self.pi.llm.add({"tool_calls": [{"name": PREFIX + each["name"], "args": each["arguments"]}]})
+            self.finish_calls()
+            return
         tools = [each["function"] for each in self.pi.llm.requests[-1].body.get("tools", ())]
         for tool in tools:
             if tool["name"].startswith(PREFIX):
                 given = {name: value_of(field) for name, field in tool["parameters"]["properties"].items()}
                 self.pi.llm.add({"tool_calls": [{"name": tool["name"], "args": given}]})
+        self.finish_calls()
+
+    def finish_calls(self) -> None:
+        """Let the model make its calls, and show what has come of them."""
         self.pi.llm.add({"text": "called"})
         self.prompt("call them")
         for end in self.pi.found({"type": "tool_execution_end"}):
@@ -118,7 +129,7 @@ def main() -> int:
             client.prompt("again")
         for _ in range(MOST_SIGN_INS):
             client.pi.llm.forget()
-            client.call_all()
+            client.call_all(context.get("toolCalls", ()))
             if not client.sign_in():
                 break
     return 0

@@ -1,5 +1,6 @@
 """Real agents with real servers."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 HERE = Path(__file__).parent
+TOOLS = HERE.parents[2] / ".tools"
 Start = Callable[..., HomedAgent]
 
 
@@ -34,6 +36,18 @@ def with_servers(agent: AgentStarter) -> Start:
         return agent(script, *flags, files=files, **options)
 
     return start
+
+
+@pytest.fixture(scope="session")
+def mcp_conformance(node_program: str) -> list[str]:
+    """The command of the conformance suite of the protocol; its own arguments follow."""
+    program = TOOLS / "mcp-conformance" / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    if not program.exists():
+        reason = "the conformance suite is not there: scripts/peers installs it"
+        if os.environ.get("CI"):  # which installs it, and must never pass without it
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return [node_program, str(program)]
 
 
 def status(pi: HomedAgent) -> str:

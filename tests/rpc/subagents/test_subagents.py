@@ -334,7 +334,7 @@ def test_in_memory_it_has_no_file(agent: AgentStarter) -> None:
     assert [("two", False)] == ends(pi)
     assert "sessionFile" not in details
     [listed] = pi.ask("list_agents")["agents"]
-    assert details == {name: listed[name] for name in details}
+    assert details == {"turns": 1, **{name: listed[name] for name in details if name != "turns"}}
     assert "sessionFile" not in listed
     assert 0 < details["usage"]["totalTokens"]
 

@@ -70,6 +70,26 @@ def call(name: str, **arguments: object) -> object:
     return {"name": name, "arguments": arguments}
 
 
+def test_each_sub_agent_has_a_line_while_it_works_and_at_its_end(tmp_path: Path) -> None:
+    """The first one waits for its command until the second has ended."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    tasks = [f"run `read line < {gate}; echo $line`", "run `echo second`"]
+    calls = [call("subagent", task=task, model="offline/rehearsal") for task in tasks]
+
+    async def work() -> None:
+        flags = script(tmp_path, {"tools": calls}, {"text": "both are done"})
+        async with terminal(tmp_path, *flags, "--tools", "+subagent", size=(100, 30)) as screen:
+            await screen.say("delegate")
+            await screen.shows("subagent  run `read line", "↳ running · 1 turn · bash read line")
+            await screen.shows("subagent  run `echo second`", "↳ completed · 2 turns")
+            await asyncio.to_thread(gate.write_text, "first\n")
+            await screen.shows("both are done")
+            await screen.until(lambda: 2 == screen.text.count("↳ completed · 2 turns"))
+
+    play(work())
+
+
 def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) -> None:
     """Escape gives back what was queued, in the order of its delivery."""
     flags = script(tmp_path, {"text": "I begin.", "hang": True})

@@ -172,6 +172,14 @@ def test_a_diff_is_shown_line_by_line() -> None:
     assert rendered(call) == [" ○ edit  a.txt", "  one", " -two", " +2", ""]
 
 
+def test_a_sub_agent_has_a_line_of_its_own() -> None:
+    call = ToolItem("c1", "subagent", {"task": "count the sails", "model": "m"}, state="running")
+    call.details = {"agent": {"agentId": "a", "state": "running", "turns": 1, "activity": "bash ls\x1b[2J"}}
+    assert rendered(call)[:2] == [" ◐ subagent  count the sails", " ↳ running · 1 turn · bash ls\ufffd[2J"]
+    call.details, call.state = {"agent": {"agentId": "a", "state": "completed", "turns": 2}}, "done"
+    assert rendered(call)[:2] == [" ● subagent  count the sails", " ↳ completed · 2 turns"]
+
+
 def test_folded_output_shows_its_end_and_how_much_is_left_out() -> None:
     shell = ShellItem("seq 20")
     shell.output, shell.ending = "\n".join(map(str, range(1, 21))), "exit code 3"

@@ -38,6 +38,8 @@ class ChildReport(NamedTuple):
     """Its last answer."""
     activity: str = ""
     """What it does now, as one line; empty after its end."""
+    turns: int = 0
+    """How many answers it has given."""
     usage: Usage | None = None
     """In all; None: not known yet."""
     outcome: "ChildEnd | None" = None
@@ -47,7 +49,11 @@ class ChildReport(NamedTuple):
 
     def details(self) -> Mapping[str, object]:
         """Return this for clients."""
-        fields: dict[str, object] = {"agentId": self.agent_id, "state": self.outcome or "running"}
+        fields: dict[str, object] = {
+            "agentId": self.agent_id,
+            "state": self.outcome or "running",
+            "turns": self.turns,
+        }
         if self.session_file is not None:
             fields["sessionFile"] = self.session_file
         if self.activity:

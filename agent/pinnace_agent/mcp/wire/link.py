@@ -22,6 +22,9 @@ from mcp.shared.inbound import (
     MCP_PROTOCOL_VERSION_HEADER,
     NAME_BEARING_METHODS,
     encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
@@ -29,9 +32,7 @@ from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     CONNECTION_CLOSED,
-    METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
     DiscoverResult,
     ElicitRequestParams,
     ElicitResult,
@@ -95,8 +96,9 @@ class _Call:
 class _Connection:
     """A `ServerLink`, and the listener of its messages."""
 
-    def __init__(self, hooks: ServerHooks, release: str, sign_in_text: str) -> None:
+    def __init__(self, hooks: ServerHooks, release: str, sign_in_text: str, *, is_http: bool) -> None:
         self._hooks = hooks
+        self._is_http = is_http
         self._sign_in_text = sign_in_text
         self._calls: dict[int, _Call] = {}
         self._numbers = itertools.count(_FIRST_ID)
@@ -116,6 +118,8 @@ class _Connection:
         self._info = Implementation(name="pinnace", version=release)
         self._stamp: Mapping[str, object] | None = None
         """What every request says of the client, where no handshake has; None: one has."""
+        self._mirrored: Mapping[str, Mapping[tuple[str, ...], str]] = {}
+        """The arguments that a call repeats as headers: their paths and the headers, by tool."""
         self._dispatcher: JSONRPCDispatcher | None = None
 
     # What the connection reports.
@@ -167,7 +171,7 @@ class _Connection:
         )
 
     async def agree(self, session: ClientSession, protocol: Protocol) -> None:
-        """Agree on a version of the protocol: by the handshake, and by discovery where the server knows no handshake.
+        """Agree on a version of the protocol: by the handshake, and by discovery where the server refuses that.
 
         Args:
             session: The library's session.
@@ -195,19 +199,35 @@ class _Connection:
             }
 
     async def _agreed(self, session: ClientSession, protocol: Protocol) -> InitializeResult | DiscoverResult:
+        refusals = (MCPError, RuntimeError, ValidationError)
         if protocol == "auto":
             try:
                 return await session.discover()
-            except (MCPError, RuntimeError, ValidationError):
-                if self.ended.is_set():
+            except refusals:
+                if self._refuses_more_than_the_way():
                     raise
                 return await session.initialize()
         try:
             return await session.initialize()
-        except MCPError as error:
-            if error.code not in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
+        except refusals as first:
+            if self._refuses_more_than_the_way():
                 raise
-            return await session.discover()
+            status, wait_s = self.statuses.newest, self.statuses.wait_s
+            try:
+                return await session.discover()
+            except refusals:
+                if self._refuses_more_than_the_way():
+                    raise
+                # It has neither: what it has said to the handshake is what its user knows it by.
+                self.statuses.newest, self.statuses.wait_s = status, wait_s
+                raise first from None
+
+    def _refuses_more_than_the_way(self) -> bool:
+        """Return whether a server that has refused one way to agree on a version would refuse the other one, too."""
+        refusal = self.statuses.newest
+        if self.ended.is_set() or refusal is None:
+            return self.ended.is_set()
+        return refusal.status == _UNAUTHORIZED or self._wants_sign_in(refusal) or _is_busy(refusal.status)
 
     def _offered(self) -> Mapping[str, object]:
         """Return the capabilities that later versions send with each request, as the library sends them before."""
@@ -223,13 +243,29 @@ class _Connection:
         if refusal is None:
             return LinkLost(_text(error))
         status = refusal.status
-        if status not in _TRANSIENT and (status < _SERVER_ERROR or status == _NOT_IMPLEMENTED):
+        if not _is_busy(status):
             return LinkLost(f"HTTP status {status}")
         wait_s = self.statuses.wait_s
         asked = "" if wait_s is None else f" (it asks to wait {wait_s:.0f} seconds)"
         return Unreachable(f"HTTP status {status}{asked}", wait_s)
 
     # Requests.
+
+    def declare(self, schemas: Mapping[str, Mapping[str, object]]) -> Mapping[str, str]:
+        if self._stamp is None or not self._is_http:
+            return {}
+        reasons: dict[str, str] = {}
+        mirrored: dict[str, Mapping[tuple[str, ...], str]] = {}
+        for name, schema in schemas.items():
+            try:
+                if (reason := find_invalid_x_mcp_header(schema)) is not None:
+                    reasons[name] = reason
+                elif found := x_mcp_header_map(schema):
+                    mirrored[name] = found
+            except RecursionError:
+                reasons[name] = "its schema is too deep"
+        self._mirrored = mirrored
+        return reasons
 
     async def request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
@@ -269,6 +305,8 @@ class _Connection:
             name = params.get(NAME_BEARING_METHODS.get(method, ""))
             if isinstance(name, str):
                 headers[MCP_NAME_HEADER] = encode_header_value(name)
+            if method == "tools/call" and isinstance(name, str) and is_object(given := params.get("arguments")):
+                headers |= mcp_param_headers(self._mirrored.get(name, {}), given)
         options: CallOptions = {"request_id": number, "headers": headers}
         assert self._dispatcher is not None
         call = self._calls[number] = _Call(timeout_s, on_progress, trio.CancelScope())
@@ -349,7 +387,8 @@ async def hold(
     Raises:
         LinkLost: There is no connection, the handshake fails, or the connection has ended.
     """
-    connection = _Connection(hooks, release, "" if isinstance(to, Launch) else to.sign_in_text)
+    sign_in_text = "" if isinstance(to, Launch) else to.sign_in_text
+    connection = _Connection(hooks, release, sign_in_text, is_http=isinstance(to, Address))
     transport: AbstractAsyncContextManager[Streams]
     if isinstance(to, Launch):
         transport = program(to, connection.incoming, connection.outgoing, connection.lost, ending_s)
@@ -383,6 +422,11 @@ def _first(error: BaseException) -> BaseException:
         group = cast("BaseExceptionGroup[BaseException]", error)  # cast: any group
         error = next((each for each in group.exceptions if isinstance(each, LinkLost)), group.exceptions[0])
     return error
+
+
+def _is_busy(status: int) -> bool:
+    """Return whether a server may answer otherwise soon."""
+    return status in _TRANSIENT or (status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED)
 
 
 def _text(error: MCPError) -> str:

@@ -1,6 +1,7 @@
 /** `pi`: what an extension receives to register with and to act through. The agent checks and decides; its errors are thrown here. */
 
 import { busOf } from "./bus.mjs";
+import { configOf, refreshContext } from "./providers.mjs";
 import { ask, now } from "./wire.mjs";
 
 const nothing = () => {};
@@ -99,7 +100,9 @@ export function apiOf(extension) {
     setThinkingLevel: (level) => void call("set_thinking_level", level),
     registerProvider(name, config) {
       if (typeof name !== "string") {
-        throw new Error("registerProvider with a Provider object is not available in pinnace; register by name and config");
+        const made = configOf(name); // a provider object of pi-ai
+        call("register_provider", name.id, kept(extension, made));
+        return;
       }
       if (!config) throw new Error("Provider config is required when registering by name");
       call("register_provider", name, kept(extension, config));
@@ -120,7 +123,7 @@ export function apiOf(extension) {
 function kept(extension, config) {
   const { streamSimple, refreshModels, oauth, images: _images, classifiers: _classifiers, ...rest } = config;
   if (streamSimple) rest.streamSimple = extension.keep(streamSimple);
-  if (refreshModels) rest.refreshModels = extension.keep(refreshModels);
+  if (refreshModels) rest.refreshModels = extension.keep((context) => refreshModels.call(config, refreshContext(context, oauth)));
   if (oauth) rest.oauth = { number: extension.keep(oauth), name: oauth.name ?? null };
   return rest;
 }

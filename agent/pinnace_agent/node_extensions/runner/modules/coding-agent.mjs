@@ -199,8 +199,10 @@ const AS_WRITTEN = [
 
 /** The settings of the agent, those of the project where it is trusted; they are read and not changed. */
 class Settings {
-  constructor(read) {
+  constructor(read, scoped) {
     this.getSettings = read;
+    this.getGlobalSettings = () => scoped("user");
+    this.getProjectSettings = () => scoped("project");
     for (const name of AS_WRITTEN) this[`get${name[0].toUpperCase()}${name.slice(1)}`] = () => read()[name];
     return new Proxy(this, {
       get(target, member) {
@@ -209,9 +211,16 @@ class Settings {
       },
     });
   }
-  static create() { return new Settings(() => now(undefined, "settings")); }
-  static inMemory(settings = {}) { return new Settings(() => structuredClone(settings)); }
+  static create() { return new Settings(() => now(undefined, "settings"), (scope) => now(undefined, "scoped_settings", scope)); }
+  static inMemory(settings = {}) {
+    const read = () => structuredClone(settings);
+    return new Settings(read, (scope) => (scope === "user" ? read() : {}));
+  }
 }
+// What would need pi's own agent and its files in this process.
+const refused = (name, instead) => missing("@earendil-works/pi-coding-agent", name, undefined, instead);
+export const createAgentSession = refused("createAgentSession", "start a child agent with `pinnace --mode rpc`, by node:child_process");
+export const SessionManager = refused("SessionManager", "read ctx.sessionManager, or use ctx.newSession and ctx.switchSession");
 export const SettingsManager = missing("@earendil-works/pi-coding-agent", "SettingsManager", Settings);
 
 // --- the bus and the terminal ----------------------------------------------------------------------

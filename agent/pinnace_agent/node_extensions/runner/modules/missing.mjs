@@ -6,11 +6,14 @@
 
 import { installed } from "./installed.mjs";
 
-export function missing(specifier, name, ours) {
+export function missing(specifier, name, ours, instead) {
   let real;
   const found = () => {
     real ??= installed(specifier)?.[name] ?? ours;
-    if (real === undefined) throw new Error(`${name} of ${specifier} is not available in pinnace; see docs/typescript-extensions.md`);
+    if (real === undefined) {
+      const way = instead ? ` without an installation of pi: put its pi on the PATH, or ${instead}` : "";
+      throw new Error(`${name} of ${specifier} is not available in pinnace${way}; see docs/typescript-extensions.md`);
+    }
     // For classes that were made from it before: they extend what stands for it.
     if (real.prototype && real !== linked) Object.setPrototypeOf(target.prototype, (linked = real).prototype);
     return real;
