@@ -2540,6 +2540,7 @@ One that reports a text alone may replace an unwritten one for the same surface 
 export interface UiInput {
   /** The type of the record. */
   type: "ui_input";
+  /** The editor. */
   surface: string;
   /** The client, as it has named itself. Others do nothing of what is asked for. */
   by: string;

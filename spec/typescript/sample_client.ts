@@ -161,6 +161,7 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "mcp_status":
     case "ui_surface_open":
     case "ui_surface_draw":
+    case "ui_input":
     case "ui_surface_close":
     case "ui_theme":
     case "ui_display":

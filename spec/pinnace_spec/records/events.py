@@ -410,6 +410,7 @@ class UiInput(OutputModel):
 
     type: Literal["ui_input"]
     surface: NonEmpty
+    """The editor."""
     by: NonEmpty
     """The client, as it has named itself. Others do nothing of what is asked for."""
     taken: int

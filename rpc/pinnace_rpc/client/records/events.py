@@ -361,6 +361,7 @@ class UiInput(TypedDict):
 
     type: Literal["ui_input"]
     surface: str
+    """The editor."""
     by: str
     """The client, as it has named itself. Others do nothing of what is asked for."""
     taken: int
