@@ -6,9 +6,10 @@ meaning for every byte (`decoder`). Must not know the app.
 
 import os
 import signal
+from collections.abc import Callable
 from select import select
 from time import monotonic
-from typing import Final, Protocol, runtime_checkable
+from typing import IO, Final, Protocol, runtime_checkable
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -40,6 +41,37 @@ class InputFailed(Message):
         self.error = error
 
 
+class TerminalOutput:
+    """The terminal's output as Textual's thread writes it: a terminal that is gone takes nothing, and no error ends it.
+
+    Without the thread its queue would fill, and the app wait for it for ever.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        """Write to a terminal."""
+        self._file = file
+        self._is_gone = False
+
+    def write(self, text: str) -> None:
+        """Write, if there is a terminal."""
+        self._try(self._file.write, text)
+
+    def flush(self) -> None:
+        """Have everything shown, if there is a terminal."""
+        self._try(self._file.flush)
+
+    def _try(self, work: Callable[..., object], *arguments: str) -> None:
+        try:
+            if not self._is_gone:
+                work(*arguments)
+        except OSError:  # the thread that reads learns of it, too, and leaves
+            self._is_gone = True
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._file.fileno()
+
+
 class TerminalDriver(LinuxDriver):
     """Textual's driver, with the input decoded here."""
 
@@ -48,6 +80,8 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, app: App[object], **options: object) -> None:
         """Show an app, which may set the title."""
         super().__init__(app, **options)  # type: ignore[arg-type] # those of the base class
+        assert self._file is not None  # only a terminal has a driver
+        self._file = TerminalOutput(self._file)  # type: ignore[assignment] # what its thread needs of a file
         if isinstance(app, HasTerminal):
             app.take_terminal(self)
 

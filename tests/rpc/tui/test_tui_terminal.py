@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.rpc.conftest import await_gone
 from tests.rpc.tui.terminal import TIMEOUT_S, environment
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
+from pinnace_fuzz.process_tree import processes_with
 
 TMUX: Final = shutil.which("tmux") or shutil.which("tmux", path=str(Path(__file__).parents[3] / ".tools" / "bin"))
 NEEDS_TMUX: Final = pytest.mark.skipif(TMUX is None, reason="no tmux: scripts/peers installs it")
@@ -86,7 +88,11 @@ class RealTerminal:
         return int(Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
 
     def end(self) -> None:
+        """Close the terminal: with it ends the client, whatever it does, and its agent."""
+        begun = processes_with(os.fsencode(self._folder))
+        begun = [pid for pid in begun if b"pinnace_rpc" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         subprocess.run([*self._command, "kill-server"], env=self._env, check=False, capture_output=True, timeout=30)
+        assert [] == await_gone(begun)
 
 
 @pytest.fixture
