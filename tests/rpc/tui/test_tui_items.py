@@ -111,5 +111,5 @@ def test_items_are_drawn_as_the_original_draws_them(folder: Path, node_program: 
         terminal.shows("2 of 2", "that was progress")
         wait_for(lambda: "so far" not in terminal.screen())
     finally:
-        terminal.end()
         original.end()
+        terminal.end()
