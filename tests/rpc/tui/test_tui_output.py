@@ -10,7 +10,7 @@ from pinnace_tui.input.driver import TerminalOutput
 
 
 def test_nobody_waits_for_a_terminal_that_is_gone() -> None:
-    """Else the client would hang with its agent: the thread that writes ends by an error, and its queue is bounded."""
+    """Else the client would hang: the thread that writes ends by an error, and its queue is bounded."""
     terminal, program = pty.openpty()
     os.close(terminal)
     with os.fdopen(program, "w", encoding="utf-8", closefd=True) as file:
