@@ -28,8 +28,8 @@ from pinnace_tui.input.key_data import key_data
 from pinnace_tui.input.keys import Keys
 from pinnace_tui.remote_editor import Change, RemoteEditor, Typed
 
+_PASTE: Final = "\x1b[200~"
 _PASTE_END: Final = "\x1b[201~"
-_PASTE: Final = f"\x1b[200~{{}}{_PASTE_END}"
 
 
 class Suggestions(Static):
@@ -192,7 +192,7 @@ class Editor(TextBox):
             elif each.name:
                 self.post_message(events.Key(each.name, each.character))
             else:
-                self.post_message(events.Paste(each.data.removeprefix("\x1b[200~").removesuffix("\x1b[201~")))
+                self.post_message(events.Paste(each.data.removeprefix(_PASTE).removesuffix(_PASTE_END)))
 
     def _change(self, change: Change) -> None:
         """Change the text, whichever editor has it."""
@@ -206,7 +206,7 @@ class Editor(TextBox):
     def write(self, content: str) -> None:
         """Insert a text at the cursor."""
         if self.remote is not None:
-            self.remote.press(Typed(_PASTE.format(content.replace(_PASTE_END, "")), None))
+            self.remote.press(Typed(_PASTE + content.replace(_PASTE_END, "") + _PASTE_END, None))
         else:
             self.insert(with_line_ends(content))
 

@@ -43,8 +43,8 @@ class NotAvailableError(NotImplementedError):
 _CommandT = TypeVar("_CommandT", bound=Callable[[CommandContext, str], object])
 
 _SERVER_FIELDS: Final[Mapping[str, type]] = {"name": str, "state": str, "source": str, "transport": str, "tools": int}
-# The function names that every provider accepts.
 _MARKDOWN_TYPES: Final[Sequence[str]] = get_args(MarkdownType)
+# The function names that every provider accepts.
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
