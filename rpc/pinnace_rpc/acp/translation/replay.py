@@ -117,6 +117,7 @@ def _answer(identity: str, message: Json, results: _Results, unfinished: Contain
         if block.get("type") == "toolCall":
             result = results.get((identity, calls))
             call = Call(call_id(identity, calls), str(block.get("name", "tool")), arguments=arguments_of(block))
+            call.agent_id = str(block.get("id", ""))
             if call.id in unfinished:
                 call.status = "in_progress"
             elif result is None:

@@ -150,10 +150,10 @@ class Translator:
         translate = self._by_type.get(cast("str", record["type"]))
         return iter(()) if translate is None else translate(record)
 
-    def close(self) -> Iterator[Shown]:
-        """Yield the end of every call that was announced and has none."""
+    def close(self, status: Status = "cancelled") -> Iterator[Shown]:
+        """Yield the end of every call that was announced and has none, with this status."""
         for call in (*self._by_index.values(), *self._calls, *self._running.values()):
-            yield from self._fail(call, "cancelled")
+            yield from self._fail(call, status)
         self._by_index.clear()
         self._calls.clear()
         self._waiting.clear()
