@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-
 _PASSES = 5
 """What ends with an object is collected in a later pass, as pytest does itself at its end."""
 

@@ -625,7 +625,7 @@ a.sendto(b"x", "late")""",
         """import os, resource
 resource.prlimit(int(os.environ["VICTIM"]), resource.RLIMIT_NOFILE, (64, 64))""",
     ),
-    Attempt("P08", "priority of another process", "sh", "renice +1 -p $VICTIM"),
+    Attempt("P08", "priority of another process", "sh", f"renice {_NICE + 1} -p $VICTIM"),
     Attempt(
         "P09",
         "processors of another process",
