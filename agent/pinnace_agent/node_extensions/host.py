@@ -5,7 +5,8 @@ registers must be what it registered before. Until that is done, calls wait; if 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import trio
@@ -15,7 +16,7 @@ from pinnace_agent.extensions.registration.registrations import ErrorRecord, Err
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.errors import ProcessLost, RefusedRequest
 from pinnace_agent.node_extensions.launch import Launch
-from pinnace_agent.node_extensions.members import ASK, NOW
+from pinnace_agent.node_extensions.members import ASK, CHANGES, NOW
 from pinnace_agent.node_extensions.messages import Origin
 from pinnace_agent.node_extensions.process import NodeProcess
 from pinnace_agent.node_extensions.program import INSTALL, NoNode
@@ -56,7 +57,7 @@ class NodeHost:
         self._lock = trio.Lock()
         self._restarts = 0
         self._closing = trio.Event()
-        self._open_calls = 0
+        self._uses = 0
         self._is_unused = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._is_open = trio.Event()
@@ -97,13 +98,19 @@ class NodeHost:
             ScriptError: What was called has thrown.
             ProcessLost: The process was lost before or meanwhile.
         """
-        self._open_calls += 1
-        try:
+        with self._using():
             process = await self._live()
             return await process.call(message, on_update)
+
+    @contextmanager
+    def _using(self) -> Generator[None]:
+        """Keep the process of a session that has ended for the time of a block."""
+        self._uses += 1
+        try:
+            yield
         finally:
-            self._open_calls -= 1
-            if not self._open_calls and self._closing.is_set():
+            self._uses -= 1
+            if not self._uses:
                 self._is_unused.set()
 
     def call_now(self, message: Mapping[str, object]) -> object:
@@ -170,8 +177,10 @@ class NodeHost:
             self._nursery = nursery
             self._is_open.set()
             await self._closing.wait()
-            # Commands that have replaced the session continue in the next one.
-            if self._open_calls:
+            # Commands that have replaced the session continue in the next one; and a change of the session may be asked
+            # for by code that no call waits for, or twice at once: each has an outcome.
+            while self._uses:
+                self._is_unused = trio.Event()
                 await self._is_unused.wait()
             if self._process is not None:
                 self._process.close()
@@ -180,7 +189,7 @@ class NodeHost:
             nursery.cancel_scope.cancel()
 
     def close(self) -> None:
-        """End the process, when its last call has ended. Never waits."""
+        """End the process, when its last call has ended, and each change of the session has an outcome. Never waits."""
         self._closing.set()
 
     # What the process asks.
@@ -201,7 +210,11 @@ class NodeHost:
         found = ASK.get(name)
         if found is None:
             raise RefusedRequest(f"{name} is not available in pinnace")
-        return await found(self._bridge(name, origin), origin.context, Values(name, values))
+        member = found(self._bridge(name, origin), origin.context, Values(name, values))
+        if name not in CHANGES:
+            return await member
+        with self._using():
+            return await member
 
     def stray(self, extension: int | None, error: Exception) -> None:
         """Report an error that no call waits for."""

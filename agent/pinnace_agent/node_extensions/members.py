@@ -14,3 +14,6 @@ _ROOMS: Final = (pi_members, context_members, ui_members, surface_members, packa
 
 NOW: Final[Mapping[str, Now]] = {name: member for room in _ROOMS for name, member in room.NOW.items()}
 ASK: Final[Mapping[str, Ask]] = {name: member for room in _ROOMS for name, member in room.ASK.items()}
+
+CHANGES: Final = frozenset({"ctx.newSession", "ctx.fork", "ctx.navigateTree", "ctx.switchSession", "ctx.reload"})
+"""Those of `ASK` that change the session: their outcome comes when the extensions of the former one have ended."""

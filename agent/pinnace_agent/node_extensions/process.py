@@ -41,6 +41,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 _STDERR_BYTES: Final = 8 * 1024
 _REAP_S: Final = 2.0
 _EXIT_S: Final = 1.0
+_OVER: Final = "the session has ended, and with it what this extension had asked for"
 _PING_S: Final = 5.0
 """How long a call runs before its process is asked whether it still reads."""
 
@@ -108,6 +109,7 @@ class NodeProcess:
         self._pong = trio.Event()
         self._displays = 0
         self._is_probing = False
+        self._is_closing = False
         self._stderr = bytearray()
         self._lines = LineDecoder(MAX_LINE_BYTES)
         self._replies: deque[bytes] = deque()
@@ -186,8 +188,15 @@ class NodeProcess:
                 stream.close()
 
     def close(self) -> None:
-        """Let it exit when it has read what it was sent; `serve` then returns. Never waits."""
-        if self.lost is None:
+        """Refuse what it asks, and let it exit when it has read that; `serve` then returns. Never waits."""
+        self._is_closing = True
+        for scope in self._requests.values():
+            scope.cancel()
+        self._leave_if_answered()
+
+    def _leave_if_answered(self) -> None:
+        """Let it exit, once it is to end, when the last of what it has asked is answered."""
+        if self._is_closing and not self._requests and self.lost is None:
             self._send({"type": "shutdown"})
 
     def kill(self, reason: str) -> None:
@@ -406,6 +415,8 @@ class NodeProcess:
         try:
             call = self._caller(message)
             name, origin, values = request_of(message)
+            if self._is_closing:
+                raise RefusedRequest(f"{name}: {_OVER}")
         except Exception as error:  # the boundary, as above
             self._send({"type": "answer", "q": number, "error": error_record(error)})
             return
@@ -431,9 +442,12 @@ class NodeProcess:
             self._requests.pop(number, None)
             if call is not None:
                 call.requests.discard(scope)
-        if scope.cancelled_caught:
+        if scope.cancelled_caught and self._is_closing:
+            answer["error"] = error_record(RefusedRequest(_OVER))
+        elif scope.cancelled_caught:
             answer["error"] = {"name": "AbortError", "message": "This operation was aborted"}
         self.post(answer)
+        self._leave_if_answered()
 
     # The process as an observer sees it.
 

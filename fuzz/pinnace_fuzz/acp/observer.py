@@ -51,6 +51,8 @@ class _Session:
         self.messages: set[str] = set()
         self.complete: set[str] | None = None
         """The messages that were complete when a session that was open is loaded: others may be shown from anew."""
+        self.incomplete: set[str] = set()
+        """Likewise, the calls that had not ended: each may be announced once more, in the replay or behind it."""
         self.prompts: list[object] = []
         self.is_at_work = False
         self.has_prompted = False
@@ -85,6 +87,7 @@ class Observer:
                 session.loads += 1
                 if session.is_named and session.complete is None:
                     session.complete = session.messages - {session.message}
+                    session.incomplete = {call for call, status in session.calls.items() if _ORDER[status] < _ENDED}
 
     def received(self, message: Json) -> Sequence[Fault]:
         """Take a message of the agent, and return the rules that it breaks."""
@@ -134,7 +137,7 @@ class Observer:
 
     def _end_turn(self, session: _Session, identity: object) -> Iterator[Fault]:
         session.prompts.remove(identity)
-        if any(child.is_at_work for child in session.children) and not session.is_at_work:
+        if any(child.is_at_work for child in session.children) and not (session.is_at_work or session.loads):
             yield Fault("R-ACP-72", "a prompt is over, and a sub-agent is shown as working")
         left = [call for call in session.turn_calls if _ORDER[session.calls[call]] < _ENDED]
         session.turn_calls.clear()
@@ -200,8 +203,9 @@ class Observer:
 
     def _announce(self, session: _Session, update: Json) -> Iterator[Fault]:
         call = update["toolCallId"]
-        if call in session.calls and not session.loads:
+        if call in session.calls and not session.loads and call not in session.incomplete:
             yield Fault("R-ACP-15", f"announced twice: {update}")
+        session.incomplete.discard(call)
         session.calls[call] = update.get("status") or "pending"
         session.turn_calls.add(call)
 

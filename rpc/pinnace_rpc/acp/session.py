@@ -2,14 +2,15 @@
 
 Everything that the agent reports is translated in the callback of its record, so the order of updates is the order of
 records, and what precedes the end of a run precedes the end of its turn. Updates are held until the client knows the
-session. Must not know other sessions, nor how a version of the protocol writes anything.
+session, with the beginnings and ends of work among them. Must not know other sessions, nor how a version of the
+protocol writes anything.
 """
 
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import trio
 
@@ -54,6 +55,14 @@ _SERVERS_S: Final = 3.0
 _SEVERITIES: Final[dict[object, Severity]] = {"info": "info", "warning": "warning", "error": "error"}
 
 
+class _Held(NamedTuple):
+    """What waits until the client knows the session."""
+
+    act: Callable[[], None]
+    is_conversation: bool = False
+    """It shows a part of the conversation, which a replay shows, too."""
+
+
 class Session:
     """A session that is open on this connection."""
 
@@ -80,10 +89,9 @@ class Session:
         self._lifecycle = translation.lifecycle(outbox, self._emit)
         self._dialogs = OpenDialogs(self.id, cwd, outbox, core.post, self._emit, self._note_waiting, client)
         self._files = ClientFiles(self.id, outbox, core.post, files)
-        self._held: list[Callable[[], None]] | None = []
-        """What is done once the client knows the session; None: it does."""
+        self._held: list[_Held] | None = []
+        """What is done once the client knows the session, in this order; None: it does."""
         self._children = ChildSessions(self.id, client, self._running_call, offers=True)
-        self._children.hold()
         self._figures = Figures(core, settings, self._show, has_switches=self._abilities.switches)
         self._servers = McpServers(settings.state)
         self._has_title = bool(settings.state.get("sessionName") or settings.state.get("messageCount"))
@@ -100,6 +108,8 @@ class Session:
         )
         self._is_joining = is_at_work
         """It has begun before this: what it has done so far is in entries, and its records are not shown until then."""
+        if is_at_work:
+            self._children.hold()
         self._is_closing = False
         self._kept_options: Sequence[str] = ()
         """Options of the client that the agent, which has run before, could not take over."""
@@ -221,7 +231,7 @@ class Session:
             self.core.send("get_entries", {}, take)
             await self.core.until(done)
         finally:
-            self._show_children(self._children.release())
+            self._show_children(self._children.release())  # nothing is left but where this has failed
         if refused:
             raise refused[0]
         await self._outbox.room()
@@ -233,9 +243,11 @@ class Session:
         self._translator.join(frozenset(str(entry["id"]) for entry in tail(branch)), answer)
         self._is_joining = False
         unfinished = self._translator.unfinished
-        replayed = replay(branch, unfinished)
+        replayed = [*replay(branch, unfinished, self._translator.results)]
         if shows:
             self._updates = self._translation.updates(self.cwd, self._abilities)  # the client begins anew
+            if self._held is not None:  # what has come of the conversation is in the entries, or is shown at its end
+                self._held = [each for each in self._held if not each.is_conversation]
             for shown in (*with_children(replayed, children), *self._translator.begin_again()):
                 if isinstance(shown, ChildReplayed):
                     updates = self._children.replay(shown)
@@ -244,10 +256,11 @@ class Session:
                 for session_id, update in updates:
                     self._outbox.update(session_id, update)
         elif self._held is not None:
-            # What is open is no history, and a question about it may be held.
+            # What is open is no history: behind the beginning of the work, before a question about it.
             open_calls = [each for each in replayed if isinstance(each, CallReplayed) and each.call.id in unfinished]
             opened = [update for each in open_calls for update in self._updates.of(each)]
-            self._held[:0] = [partial(self._outbox.update, self.id, update) for update in opened]
+            self._held[1:1] = [_Held(partial(self._outbox.update, self.id, update)) for update in opened]
+        self._show_children(self._children.release())
 
     async def prepare(self) -> None:
         """Read what the response has that opens the session.
@@ -271,11 +284,9 @@ class Session:
         self._figures.refresh(lambda: None)
 
     def _release(self) -> None:
-        self._show_children(self._children.release())
         held, self._held = self._held, None
-        self._work.announce()
         for each in held or ():
-            each()
+            each.act()
 
     # Requests.
 
@@ -398,9 +409,10 @@ class Session:
                 pass
 
     def _show_record(self, record: Record) -> None:
-        if not self._is_joining:
+        is_conversation = record["type"] != "session_info_changed"  # no entry of the branch shows a new title
+        if not (self._is_joining and is_conversation):
             for shown in self._translator.take(record):
-                self._show(shown)
+                self._show(shown, is_conversation=is_conversation)
 
     def _take_change(self, record: Record) -> None:
         """Show that the conversation is another one.
@@ -477,29 +489,29 @@ class Session:
 
     # Reaching the client.
 
-    def _later(self, action: Callable[[], None]) -> None:
+    def _later(self, action: Callable[[], None], *, is_conversation: bool = False) -> None:
         if self._held is None:
             action()
         else:
-            self._held.append(action)
+            self._held.append(_Held(action, is_conversation))
 
-    def _emit(self, update: Update) -> None:
-        self._later(lambda: self._outbox.update(self.id, update))
+    def _emit(self, update: Update, *, is_conversation: bool = False) -> None:
+        self._later(lambda: self._outbox.update(self.id, update), is_conversation=is_conversation)
 
     def _show_children(self, updates: Iterable[Addressed]) -> None:
         for session_id, update in updates:
-            self._later(partial(self._outbox.update, session_id, update))
+            self._later(partial(self._outbox.update, session_id, update), is_conversation=True)
 
     def _running_call(self, agent_id: str) -> str | None:
         call = self._translator.call_of(agent_id)
         return None if call is None else call.id
 
-    def _show(self, shown: Shown) -> None:
+    def _show(self, shown: Shown, *, is_conversation: bool = False) -> None:
         if isinstance(shown, Noticed) and not self._abilities.notices and not self._work.has_turn:
             self._work.show_with_turn(shown)
             return
         for update in self._updates.of(shown):
-            self._emit(update)
+            self._emit(update, is_conversation=is_conversation)
 
 
 async def open_session(

@@ -1,11 +1,14 @@
-"""Sessions that extensions in TypeScript compact and move in, twice at once and from handlers; and logins."""
+"""Sessions that extensions in TypeScript change and compact, twice at once and from handlers; and logins."""
 
 import json
-from typing import Final
+import time
+from typing import Any, Final
 
-from tests.rpc.extensions.conftest import Start
+from tests.rpc.conftest import CONVERSATION_TIMEOUT_S
+from tests.rpc.extensions.conftest import Extended, Start
 
 SESSIONS: Final = """
+import fs from "node:fs";
 let kept;
 export default (pi) => {
   const settled = async (...works) => (await Promise.allSettled(works.map((each) => each()))).map(
@@ -16,11 +19,27 @@ export default (pi) => {
     navigateTree: (ctx) => ctx.navigateTree(first(ctx).id),
     switchSession: (ctx) => ctx.switchSession(ctx.sessionManager.getSessionFile()),
     newSession: (ctx) => ctx.newSession(),
-    reload: (ctx) => ctx.reload(),
+    reload: (ctx) => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300); // nothing that was asked for before shows yet
+      ctx.sessionManager.getSessionFile();
+      return ctx.reload();
+    },
   };
-  pi.registerCommand("move", { handler: async (args, ctx) => {
-    const act = () => acts.navigateTree(ctx);
-    ctx.ui.notify(JSON.stringify(await settled(act, act)));
+  const show = (name, outcomes) => {
+    fs.writeFileSync(`${name}.part`, JSON.stringify(outcomes));
+    fs.renameSync(`${name}.part`, `${name}.json`);
+  };
+  const asks = (event, ctx) => ctx.ui.confirm("Sure?", "").then((isSure) => ({ cancel: !isSure }));
+  for (const each of ["session_before_switch", "session_before_fork"]) pi.on(each, asks);
+  pi.on("session_before_tree", asks);
+  pi.registerCommand("twice", { handler: async (args, ctx) => {
+    const act = () => acts[args](ctx);
+    show(args, await settled(act, act));
+  } });
+  pi.registerCommand("alone", { handler: (args, ctx) => {
+    const act = () => acts.newSession(ctx);
+    const works = [act, act, () => pi.exec("sleep", ["1000"])];
+    void settled(...works).then(async (outcomes) => show("alone", [...outcomes, ...await settled(act)]));
   } });
   pi.registerCommand("compact", { handler: async (args, ctx) => {
     const done = () => new Promise((onComplete, reject) => ctx.compact({ onComplete, onError: reject }));
@@ -61,7 +80,54 @@ export default (pi) => {
 """
 
 
-def test_a_second_compaction_or_move_has_an_outcome_of_its_own(scripted: Start) -> None:
+def outcomes_of(one: Extended, name: str) -> list[Any]:
+    """Wait for the outcomes of what an extension has asked for."""
+    file = one.work / f"{name}.json"
+    deadline_s = time.monotonic() + CONVERSATION_TIMEOUT_S
+    while not file.exists():
+        assert time.monotonic() < deadline_s, name
+        time.sleep(0.02)
+    found: list[Any] = json.loads(file.read_text())
+    return found
+
+
+def test_each_of_two_changes_at_once_has_an_outcome(scripted: Start) -> None:
+    """The second is decided when the first has ended, also when no call of the extension waits for them."""
+    one = scripted(SESSIONS, [{"text": "done", "repeat": -1}], has_session=True)
+    one.say("hello")
+    done = {"cancelled": False}
+    seconds = {
+        "navigateTree": "navigate_tree: something runs; wait_for_idle() first",
+        "fork": "Invalid entry ID for forking",
+        "switchSession": done,
+        "newSession": done,
+    }
+    for act, second in seconds.items():
+        command = one.begin(f"/twice {act}")
+        gate = one.asked("confirm")  # the second was asked for by now
+        one.reply(gate, confirmed=True)
+        if second == done:
+            one.reply(one.asked("confirm"), confirmed=True)
+        one.accepted(command)
+        assert [done, second] == outcomes_of(one, act)
+        one.say("more")
+        assert "done" == one.pi.ask("get_last_assistant_text")["text"]
+    command = one.begin("/twice reload")
+    one.accepted(command)
+    reloaded, again = outcomes_of(one, "reload")
+    assert reloaded is None
+    assert again is None or "reload" in again
+    one.command("/alone")
+    for _ in range(2):
+        one.reply(one.asked("confirm"), confirmed=True)
+    first, then, program, late = outcomes_of(one, "alone")
+    assert [done, done] == [first, then]
+    assert "the session has ended" in program
+    assert "has ended" in late or "stale" in late
+    assert not one.errors
+
+
+def test_a_second_compaction_has_an_outcome_of_its_own(scripted: Start) -> None:
     """Each call has one outcome; from a handler that the session waits for, all are refused."""
     one = scripted(SESSIONS, [{"text": "done", "repeat": -1}], has_session=True)
     one.say("hello")
@@ -77,10 +143,6 @@ def test_a_second_compaction_or_move_has_an_outcome_of_its_own(scripted: Start) 
     assert 5 == len(refusals)
     assert all("this would be a deadlock" in each for each in refusals)
     one.pi.wait({"type": "agent_settled"}, since=mark)
-    one.command("/move")
-    assert [{"cancelled": False}, {"cancelled": False}] == json.loads(one.notice())
-    one.say("more")
-    assert "done" == one.pi.ask("get_last_assistant_text")["text"]
 
 
 def test_a_login_of_an_extension_is_refreshed_and_used(scripted: Start) -> None:

@@ -3,7 +3,7 @@
 import { modelsOf } from "./models.mjs";
 import { sessionOf } from "./session.mjs";
 import { userInterfaceOf } from "./ui.mjs";
-import { CALL, ask, now } from "./wire.mjs";
+import { CALL, ask, askForChange, now } from "./wire.mjs";
 
 const known = new Map();
 
@@ -71,18 +71,17 @@ function toolContext(who) {
 
 function commandContext(extension, who, kind) {
   const withSession = (options) => (options?.withSession ? extension.keep(options.withSession) : null);
-  const replaced = (name, values) => ask(who, name, values);
   const context = extended(base(who), {
     getSystemPromptOptions: () => now(who, "ctx.systemPromptOptions"),
     waitForIdle: () => ask(who, "ctx.waitForIdle", []),
     newSession: (options) =>
-      replaced("ctx.newSession", [
+      askForChange(who, "ctx.newSession", [
         options?.parentSession ?? null, options?.setup ? extension.keep(setupOf(options.setup)) : null, withSession(options),
       ]),
-    fork: (entryId, options) => replaced("ctx.fork", [entryId, options?.position ?? "before", withSession(options)]),
-    navigateTree: (targetId, options) => ask(who, "ctx.navigateTree", [targetId ?? null, options ?? {}]),
-    switchSession: (path, options) => replaced("ctx.switchSession", [path, withSession(options)]),
-    reload: () => ask(who, "ctx.reload", []),
+    fork: (entryId, options) => askForChange(who, "ctx.fork", [entryId, options?.position ?? "before", withSession(options)]),
+    navigateTree: (targetId, options) => askForChange(who, "ctx.navigateTree", [targetId ?? null, options ?? {}]),
+    switchSession: (path, options) => askForChange(who, "ctx.switchSession", [path, withSession(options)]),
+    reload: () => askForChange(who, "ctx.reload", []),
   });
   if (kind !== "replaced") return context;
   return extended(context, {

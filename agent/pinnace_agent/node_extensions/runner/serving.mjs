@@ -9,7 +9,7 @@ import { loadExtension } from "./loading.mjs";
 import { emitted } from "./bus.mjs";
 import { CALLABLE, extensionOf } from "./registry.mjs";
 import { surfaceChanged } from "./surfaces.mjs";
-import { CALL, answered, errorOf, listen, send } from "./wire.mjs";
+import { CALL, answered, endWhenAnswered, errorOf, listen, send } from "./wire.mjs";
 
 const running = new Map();
 
@@ -52,7 +52,7 @@ listen((message) => {
       send({ type: "pong", n: message.n });
       break;
     case "shutdown":
-      process.exit(0);
+      endWhenAnswered();
   }
 });
 

@@ -9,6 +9,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import fs from "node:fs";
 import net from "node:net";
+import process from "node:process";
 
 const [inFd, outFd, nowFd] = process.argv.slice(2, 5).map(Number);
 
@@ -35,9 +36,9 @@ function plain(_key, value) {
   return value;
 }
 
-/** Write one message; blocks while the agent does not read. */
-export function send(message) {
-  const data = Buffer.from(`${JSON.stringify(message, plain)}\n`);
+/** Write messages; blocks while the agent does not read. */
+export function send(...messages) {
+  const data = Buffer.from(messages.map((each) => `${JSON.stringify(each, plain)}\n`).join(""));
   for (let at = 0; at < data.length; ) {
     try {
       at += fs.writeSync(outFd, data, at);
@@ -94,12 +95,43 @@ export function ask(who, name, values, signal) {
   return promise;
 }
 
+let changes; // of the session, which the running code has asked for
+
+/**
+ * Ask for a change of the session when the running code comes to a pause: as in pi, nothing that it reads until then shows the
+ * change, nor is it refused because of it.
+ */
+export function askForChange(who, name, values) {
+  const q = ++numbers;
+  const { promise, resolve, reject } = Promise.withResolvers();
+  asked.set(q, { resolve, reject });
+  if (changes === undefined) {
+    changes = [];
+    queueMicrotask(() => {
+      const messages = changes;
+      changes = undefined;
+      send(...messages);
+    });
+  }
+  changes.push({ type: "ask", q, name, ...origin(who), values });
+  return promise;
+}
+
 /** Take the answer of an `ask`. */
 export function answered({ q, value, error }) {
   const waiting = asked.get(q);
   asked.delete(q);
   if (error) waiting?.reject(new AgentError(error));
   else waiting?.resolve(value ?? undefined);
+  if (isEnding) endWhenAnswered();
+}
+
+let isEnding = false;
+
+/** End this process when everything that it has asked is answered, and the code that waits for the answers has gone on. */
+export function endWhenAnswered() {
+  isEnding = true;
+  setImmediate(() => asked.size === 0 && process.exit(0));
 }
 
 /** Read messages of the agent until it ends; then this process does. */
