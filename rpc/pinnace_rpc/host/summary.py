@@ -100,7 +100,7 @@ class AgentSummary:
             self._children[call] = {
                 "agentId": agent.get("agentId"),
                 "state": agent.get("state"),
-                "model": agent.get("model"),
+                "model": f"{agent.get('provider')}/{agent.get('model')}",
                 "activity": agent.get("activity"),
                 "tokens": usage.get("totalTokens"),
                 "cost": routing.member(usage, "cost").get("total"),

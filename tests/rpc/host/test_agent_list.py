@@ -155,11 +155,11 @@ def test_sub_agents_are_listed_while_they_work_and_counted_when_they_have_ended(
     """A call whose result an extension has replaced ends its sub-agent all the same."""
     summary = AgentSummary()
     summary.take_state({"messageCount": 0})
-    agent = {"agentId": "k", "state": "running", "model": "p/m", "activity": "bash ls", "usage": USAGE}
+    agent = {"agentId": "k", "state": "running", "provider": "p", "model": "m", "activity": "ls", "usage": USAGE}
     of_call = {"toolCallId": "c", "toolName": "subagent"}
     update = line(type="tool_execution_update", **of_call, partialResult={"details": {"agent": agent}})
     summary.follow(b"tool_execution_update", update)
-    shown = {"agentId": "k", "state": "running", "model": "p/m", "activity": "bash ls", "tokens": 12, "cost": 0.25}
+    shown = {"agentId": "k", "state": "running", "model": "p/m", "activity": "ls", "tokens": 12, "cost": 0.25}
     assert (summary.children, summary.tokens) == ([shown], 0)
     ended = {"agent": {**agent, "state": "completed"}}
     summary.follow(b"tool_execution_end", line(type="tool_execution_end", **of_call, result={"details": ended}))

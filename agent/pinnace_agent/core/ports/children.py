@@ -34,8 +34,9 @@ class ChildReport(NamedTuple):
     agent_id: str
     session_file: str | None
     """None: its session is kept in memory."""
+    provider: str
     model: str
-    """`provider/id`."""
+    """Its id at the provider."""
     text: str = ""
     """Its last answer."""
     activity: str = ""
@@ -55,6 +56,7 @@ class ChildReport(NamedTuple):
             "agentId": self.agent_id,
             "state": self.outcome or "running",
             "turns": self.turns,
+            "provider": self.provider,
             "model": self.model,
         }
         if self.session_file is not None:
