@@ -12,6 +12,10 @@ from tests.rpc.acp.v2.conftest import opened as opened2
 from pinnace_fuzz.acp.agent import AcpAgent, Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
+from pinnace_rpc.acp.translation.abilities import Abilities
+from pinnace_rpc.acp.translation.children import ChildReplayed, ChildSessions, StoredChild
+from pinnace_rpc.acp.translation.v1.protocol import Version1
+from pinnace_rpc.acp.translation.version import Client
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 __all__ = ["acp2"]
@@ -174,3 +178,72 @@ def test_in_version_2_it_has_a_state_of_its_own(acp2: StartAcp, work: Path) -> N
     assert states(live) == states(second.updates(child))
     assert "session_message" in [each["sessionUpdate"] for each in live]
     assert [] == [each for each in live if "capabilities" in each]
+
+
+AGENT: Message = {"agentId": "k", "toolCallId": "c", "task": "count", "provider": "p", "model": "m", "cwd": "/w"}
+BLOCK = {"type": "toolCall", "id": "x", "name": "read", "arguments": {"path": "a"}}
+TEXT = {"type": "text", "text": "done"}
+MESSAGES: Sequence[Message] = (
+    {"role": "user", "content": "Task: count"},
+    {"role": "assistant", "content": [BLOCK], "stopReason": "toolUse"},
+    {"role": "toolResult", "toolCallId": "x", "content": [{"type": "text", "text": "ok"}], "isError": False},
+    {"role": "assistant", "content": [TEXT], "stopReason": "stop"},
+)
+
+
+def delta(entry: str, event: Message) -> Message:
+    return {"type": "message_update", "entryId": entry, "assistantMessageEvent": event}
+
+
+def events() -> list[Message]:
+    """The records of a sub-agent that calls a tool and answers."""
+    brackets: list[list[Message]] = [
+        [{"type": kind, "entryId": f"e{at}", "message": message} for kind in ("message_start", "message_end")]
+        for at, message in enumerate(MESSAGES)
+    ]
+    streamed = [delta("e3", {"type": "text_delta", "contentIndex": 0, "delta": each}) for each in ("do", "ne")]
+    called = [
+        delta("e1", {"type": "toolcall_start", "contentIndex": 0, "toolName": "read"}),
+        delta("e1", {"type": "toolcall_end", "contentIndex": 0, "toolCall": BLOCK}),
+    ]
+    of_call: Message = {"toolCallId": "x", "toolName": "read", "callIndex": 0, "entryId": "e2"}
+    result = {"content": MESSAGES[2]["content"]}
+    carried_out: list[Message] = [
+        {"type": "tool_execution_start", **of_call, "args": {}},
+        {"type": "tool_execution_end", **of_call, "result": result, "isError": False},
+    ]
+    first, second, third, last = brackets
+    return [*first, second[0], *called, second[1], *carried_out, *third, last[0], *streamed, last[1]]
+
+
+def test_it_is_shown_once_wherever_in_its_work_it_is_loaded() -> None:
+    """Every place at which its records begin to be held, and every later one at which its file is read."""
+    client = Client(Version1(), Abilities(children=True))
+    works: Message = {**AGENT, "state": "running"}
+    begun: Message = {"agentId": "k", "agent": works}
+    ended: Message = {"agentId": "k", "agent": {**AGENT, "state": "completed"}}
+    done = events()
+    records: list[Message] = [{"agentId": "k", "event": each} for each in done]
+
+    def sessions() -> ChildSessions:
+        return ChildSessions("s", client, lambda call: f"of-{call}", offers=True)
+
+    shown = sessions()
+    live = whole([update for each in (begun, *records, ended) for to, update in shown.take(each) if to == "k"])
+    for held in range(len(records) + 1):
+        for read in range(held, len(records) + 1):
+            stored = [each for each in done[:read] if each["type"] == "message_end"]
+            entries: list[Message] = [
+                {**each, "type": "message", "id": f"e{at}", "parentId": f"e{at - 1}" if at else None}
+                for at, each in enumerate(stored)
+            ]
+            child = sessions()
+            for each in (begun, *records[:held]):
+                list(child.take(each))
+            child.hold()
+            for each in records[held:]:
+                assert [] == list(child.take(each))
+            replayed = ChildReplayed(StoredChild(works, entries, ()), "of-c")
+            updates = [*child.replay(replayed), *child.release(), *child.take(ended)]
+            assert live == whole([update for to, update in updates if to == "k"]), (held, read)
+            assert ["running", "idle"] == [each["state"]["state"] for each in children([u for _, u in updates])]
