@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import localtime, monotonic, strftime, time
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from rich.text import Text
 from textual import events
@@ -410,6 +410,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Show work and hidden thoughts as extensions want them."""
         self._work_display = display
         self._view.label_thinking(display.thinking_label)
+        self._editor.ask_text = self._complete_text if display.completes else None
         self._draw_work()
 
     async def _report_editor(self) -> None:
@@ -763,11 +764,20 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Return what an extension offers for the arguments of its command."""
         if not self._is_ready.is_set() or command not in self._commands.of_agent:
             return []
+        return (await self._completions(command, prefix))[1]
+
+    async def _complete_text(self, before: str, after: str, is_asked: bool) -> tuple[str, list[Suggestion]]:
+        """Return what extensions offer for the text of the editor, and the end of it that this takes the place of."""
+        return await self._completions("", before, after=after, force=is_asked)
+
+    async def _completions(self, name: str, prefix: str, **more: Any) -> tuple[str, list[Suggestion]]:
         try:
-            found = objects(cast("Record", await self.client.get_completions(command, prefix)), "completions")
+            answer = cast("Record", await self.client.get_completions(name, prefix, **more))
         except pinnace.ClientFailure:  # an agent of an older version has none; a lost connection is shown elsewhere
-            return []
-        return [Suggestion(text(each, "value"), text(each, "description"), text(each, "label")) for each in found]
+            return "", []
+        found = objects(answer, "completions")
+        shown = [Suggestion(text(each, "value"), text(each, "description"), text(each, "label")) for each in found]
+        return text(answer, "prefix"), shown
 
     async def _run_shortcut(self, key: str) -> None:
         await self._report_editor()

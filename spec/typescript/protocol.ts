@@ -474,8 +474,8 @@ export interface GetCommandsCommand {
 }
 
 /**
- * Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
- * Rules: C-11, C-9, R-UI-20.
+ * Complete arguments of an extension's command, or the editor's text. A later one answers a former with nothing.
+ * Rules: C-11, C-9, R-UI-20, R-UI-41.
  * This program's alone.
  */
 export interface GetCompletionsCommand {
@@ -483,10 +483,14 @@ export interface GetCompletionsCommand {
   type: "get_completions";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The command, as `get_commands` lists it. */
+  /** The command, as `get_commands` lists it; empty: extensions complete the text of the editor. */
   name: string;
-  /** What is written behind the name and a space, up to the cursor. */
+  /** What is written behind the name and a space, up to the cursor; of the editor's text, all before the cursor. */
   prefix: string;
+  /** The text of the editor behind the cursor. */
+  after?: string | null;
+  /** Whether the user has asked for completions, as with Tab; else text is being written. */
+  force?: boolean | null;
 }
 
 /**
@@ -2156,7 +2160,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-UI-41, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -2512,7 +2516,7 @@ export interface TurnStart {
 
 What is absent is as the client has it by itself. Texts are in one line, with the sequences of a terminal for
 colours and styles (SGR) and no others.
- * Rules: R-UI-30.
+ * Rules: R-UI-30, R-UI-41.
  * This program's alone.
  */
 export interface UiDisplay {
@@ -2528,6 +2532,8 @@ export interface UiDisplay {
   workingIntervalMs?: number;
   /** Stands for thoughts that are folded. */
   hiddenThinkingLabel?: string;
+  /** Extensions complete the text of the editor: `get_completions` without a name asks them. */
+  completes?: true;
 }
 
 /**
@@ -2920,7 +2926,7 @@ export interface CompactionSummaryMessage {
 
 /** A completion of the arguments of a command. */
 export interface CompletionInfo {
-  /** What takes the place of the whole prefix. */
+  /** What takes the place of the prefix. */
   value: string;
   /** What a list shows in its place. */
   label?: string;
@@ -2928,10 +2934,12 @@ export interface CompletionInfo {
   description?: string;
 }
 
-/** What an extension offers for the arguments of its command. */
+/** What an extension offers for the arguments of its command, or for the text of the editor. */
 export interface Completions {
   /** In the order of the extension; none if nothing completes them. */
   completions: CompletionInfo[];
+  /** The end of the text before the cursor that the completions take the place of; absent: the whole prefix. */
+  prefix?: string;
 }
 
 /** Confirm or deny. */

@@ -129,6 +129,7 @@ NOW: Final[Mapping[str, Now]] = {
     "ui.unused": lambda bridge, number, values: bridge.context(number).ui.warn_unused(
         values.text(0, "member"), bridge.path
     ),
+    "ui.completes": lambda bridge, number, _values: bridge.complete_texts(number),
     "ui.themes": lambda bridge, number, _values: bridge.context(number).ui.get_all_themes(),
     "ui.getEditorText": lambda bridge, number, _values: bridge.context(number).ui.get_editor_text(),
     "ui.pasteToEditor": _paste,

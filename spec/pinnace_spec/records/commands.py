@@ -439,7 +439,7 @@ class GetShortcuts(CommandModel):
 
 
 class GetCompletions(CommandModel):
-    """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing."""
+    """Complete arguments of an extension's command, or the editor's text. A later one answers a former with nothing."""
 
     since = None
     group = "Queries"
@@ -449,9 +449,13 @@ class GetCompletions(CommandModel):
     answer = "Completions"
     type: Literal["get_completions"]
     name: StrictStr
-    """The command, as `get_commands` lists it."""
+    """The command, as `get_commands` lists it; empty: extensions complete the text of the editor."""
     prefix: StrictStr
-    """What is written behind the name and a space, up to the cursor."""
+    """What is written behind the name and a space, up to the cursor; of the editor's text, all before the cursor."""
+    after: StrictStr | None = None
+    """The text of the editor behind the cursor."""
+    force: StrictBool = False
+    """Whether the user has asked for completions, as with Tab; else text is being written."""
 
 
 class GetQueue(CommandModel):

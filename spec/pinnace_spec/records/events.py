@@ -466,6 +466,8 @@ class UiDisplay(OutputModel):
     """For how long each frame is shown, in milliseconds."""
     hiddenThinkingLabel: str | None = None
     """Stands for thoughts that are folded."""
+    completes: Literal[True] | None = None
+    """Extensions complete the text of the editor: `get_completions` without a name asks them."""
 
 
 class UiToolsExpanded(OutputModel):

@@ -182,6 +182,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "compact": (),
     "emit": ("channel", 1),
     "call_renderer": ("note",),
+    "add_autocomplete_provider": (print,),
+    "add_text_provider": (print,),
     "entry_renderer": ("note",),
     "find": ("p", "m"),
     "flag": ("plan",),

@@ -153,6 +153,49 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
     play(check())
 
 
+PROVIDING: Final = """
+import trio
+from pinnace.extensions import Completion
+
+def extension(pi):
+    async def issues(before, after):
+        word = before.split()[-1]
+        if word.startswith("@"):
+            await trio.sleep_forever()
+        found = [Completion(f"#{each}", f"#{each}", f"Issue {each}") for each in (12, 13)]
+        return word, [each for each in found if word in each.value and word.startswith("#")]
+
+    @pi.on("session_start")
+    def begin(ctx, event):
+        ctx.ui.add_autocomplete_provider(issues, triggers="#@/")
+"""
+
+
+def test_extensions_complete_the_text(tmp_path: Path) -> None:
+    """R-UI-41: beside the client's own completions, which do not wait for them; what stands behind the cursor stays."""
+    (tmp_path / "issues.py").write_text(PROVIDING)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "plan.md").touch()
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "issues.py")) as screen:
+            await screen.until(lambda: screen.editor.ask_text is not None)
+            send(screen, b"see below")
+            await screen.until(lambda: screen.editor.text == "see below")
+            send(screen, b"\x1b[D" * 5)
+            await screen.until(lambda: screen.editor.cursor_location == (0, 4))
+            send(screen, b"#1")
+            await screen.shows("→ #12  Issue 12", "  #13  Issue 13")
+            send(screen, b"\x1b[B\r")
+            await screen.until(lambda: screen.editor.text == "see #13below")
+            send(screen, b" @pl")
+            await screen.shows("→ @plan.md")
+            send(screen, b"\t")
+            await screen.until(lambda: screen.editor.text == "see #13 @plan.md below")
+
+    play(check())
+
+
 COMPLETING: Final = """
 from pinnace.extensions import Completion
 

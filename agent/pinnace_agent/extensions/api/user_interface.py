@@ -307,8 +307,26 @@ class UserInterface:
         self._generation.check()
         return None
 
-    def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
-        """Do nothing."""
+    def add_autocomplete_provider(self, provider: Callable[..., object], *, triggers: str = "") -> None:
+        """Complete the text of the editor of a client that draws (`ctx.mode` is `tui`), beside its own ones (R-UI-41).
+
+        The provider that was added last is asked first, and those before it if it has nothing; all end with the session
+        instance. One that fails or takes longer than two seconds is left out of that answer, and reported once.
+
+        Args:
+            provider: Called with the text before the cursor and that behind it; returns None, or the end of the text
+                before the cursor with the completions that take its place: strings or `Completion`s. May be async.
+            triggers: Characters with which a word must begin, unless the user asks for completions; empty: any text.
+
+        Raises:
+            TypeError: The provider can't be called.
+        """
+        self._generation.check()
+        if not callable(provider):  # pyright: ignore[reportUnnecessaryComparison] - annotations are not enforced
+            raise TypeError(f"add_autocomplete_provider: expected a function, not {provider!r}")
+
+    def add_text_provider(self, provider: Callable[[str, str, bool], object], path: str | None = None) -> None:
+        """Do nothing: no client draws."""
         self._generation.check()
 
     def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
@@ -422,6 +440,8 @@ class DrawingPort(NamedTuple):
     """The client's editor and themes."""
     display: Callable[[], "ClientDisplay | None"]
     """Returns what is set of the client's own displays; None: nothing can be."""
+    complete: Callable[[str, Callable[..., object]], None]
+    """Adds what completes the text of the editor, for the extension at a path."""
 
 
 @usable_from_any_thread()
@@ -515,10 +535,6 @@ class RpcUserInterface(UserInterface):
         if self._drawing is not None and self._drawing.view.mode == "tui":
             self._drawing.view.warn_unused(path or ("<runtime>" if owner is None else owner.path), member)
 
-    def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
-        """Do nothing: the client completes by itself, and arguments of commands by `complete`."""
-        self.warn_unused("add_autocomplete_provider")
-
     def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
         """Return a function that removes the handler, which is never called."""
         self.warn_unused("on_terminal_input")
@@ -554,6 +570,26 @@ class RpcUserInterface(UserInterface):
         self._send({"type": "ui_theme", "theme": name})
         view.take_theme(name)
         return ThemeResult(True)
+
+    # Completions.
+
+    def add_autocomplete_provider(self, provider: Callable[..., object], *, triggers: str = "") -> None:
+        """Complete the text of the client's editor."""
+        super().add_autocomplete_provider(provider, triggers=triggers)
+        begins = re.compile(rf"(?:^|\s)[{re.escape(triggers)}]\S*\Z") if triggers else None
+
+        def complete(before: str, after: str, is_forced: bool) -> object:
+            if begins is not None and not is_forced and begins.search(before) is None:
+                return None
+            return provider(before, after)
+
+        self.add_text_provider(complete)
+
+    def add_text_provider(self, provider: Callable[[str, str, bool], object], path: str | None = None) -> None:
+        """Complete the text by a function that decides itself whether the text is to be completed unasked."""
+        owner = OWNER.get()
+        if self._drawing is not None:
+            self._drawing.complete(path or ("<runtime>" if owner is None else owner.path), provider)
 
     # The displays of the client.
 

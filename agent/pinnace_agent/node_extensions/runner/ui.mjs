@@ -1,11 +1,15 @@
 /** `ctx.ui`: dialogs and displays of the client. What needs pi's own terminal answers as pi does in its RPC mode. */
 
 import fs from "node:fs";
+import { createRequire } from "node:module";
 import path from "node:path";
 import { Theme, theme } from "./theme.mjs";
 import { editorFactory, setEditor } from "./editors.mjs";
 import { custom, stay } from "./surfaces.mjs";
 import { ask, now, post } from "./wire.mjs";
+
+// With the first provider of completions.
+const load = createRequire(import.meta.url);
 
 const seconds = (options) => (typeof options?.timeout === "number" ? options.timeout / 1000 : null);
 const nothing = () => {};
@@ -93,7 +97,7 @@ export function userInterfaceOf(who) {
     setHiddenThinkingLabel: (label) => post(who, "ui.setHiddenThinkingLabel", label ?? null),
     setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
     setHeader: (factory) => stay(who, "header", undefined, factory),
-    addAutocompleteProvider: () => post(who, "ui.unused", "addAutocompleteProvider"),
+    addAutocompleteProvider: (factory) => load("./completing.mjs").addProvider(who, factory),
     setEditorComponent: (factory) => setEditor(who, factory),
     getEditorComponent: () => editorFactory(),
     get theme() { return theme; },

@@ -411,6 +411,8 @@ class UiDisplay(TypedDict):
     """For how long each frame is shown, in milliseconds."""
     hiddenThinkingLabel: NotRequired[str]
     """Stands for thoughts that are folded."""
+    completes: NotRequired[Literal[True]]
+    """Extensions complete the text of the editor: `get_completions` without a name asks them."""
 
 
 class UiToolsExpanded(TypedDict):
