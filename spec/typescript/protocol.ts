@@ -1034,7 +1034,7 @@ export interface UiSurfaceInputCommand {
   surface: string;
   /** The text that the client's own editor has now, or that the editor of an extension (`input`) is to have. */
   text?: string | null;
-  /** Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken. */
+  /** Counts the keys, pastes and texts for an `input` or `keys`; `ui_input` names the newest one that was taken. */
   number?: number | null;
   /** Names the client whose numbers they are; `ui_input` repeats it. */
   by?: string | null;
@@ -2160,7 +2160,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-UI-41, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-UI-41, R-UI-42, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -2537,10 +2537,10 @@ export interface UiDisplay {
 }
 
 /**
- * The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+ * An extension has taken what a client has sent to an `input`, its editor, or to `keys`, and may ask for something.
 
-One that reports a text alone may replace an unwritten one for the same surface and client.
- * Rules: R-UI-40.
+One of an editor that reports a text alone may replace an unwritten one for the same surface and client.
+ * Rules: R-UI-40, R-UI-42.
  * This program's alone.
  */
 export interface UiInput {
@@ -2552,7 +2552,7 @@ export interface UiInput {
   by: string;
   /** The number of the newest input that was taken: all earlier ones were, too. */
   taken: number;
-  /** What the editor holds now. */
+  /** What the editor holds now; of `keys`, what is left of the input: the same, another one, or none. */
   text: string;
   /** A message that the user sends. */
   submitted?: string;
@@ -2601,7 +2601,7 @@ export interface UiSurfaceOpen {
   /** Names it in later records; no other surface of the process has the name. */
   surface: string;
   /** `editor`: in the place of the editor, with all keys. `input`: it is the editor. `overlay`: over the screen, with all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget. */
-  place: "editor" | "input" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor";
+  place: "editor" | "input" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor" | "keys";
   /** Of a widget: one with the same key replaces it. */
   key?: string;
   /** Where it is; only of an `overlay`. */

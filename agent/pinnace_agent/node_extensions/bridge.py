@@ -71,6 +71,8 @@ class Bridge:
         """What it draws, by the numbers of the process."""
         self.completes_text = False
         """Whether it asks the process to complete the text of the editor."""
+        self._stop_listening: Callable[[], None] | None = None
+        """Removes its listener to the input of the terminal."""
         self._calls = calls
         self._contexts: dict[int, Context] = {}
         self._numbers = count(OWN_CONTEXT + 1)
@@ -301,6 +303,21 @@ class Bridge:
             return await self.call("text", before=before, after=after, force=is_forced, limit=COMPLETION_S * 900)
 
         self.context(number).ui.add_text_provider(complete, self.path)
+
+    def listen_to_input(self, number: int | None) -> None:
+        """Have the process see the input of the terminal first, or again after the client has closed that."""
+        self.stop_listening()
+
+        async def hear(data: str) -> object:
+            return await self.call("key", data=data)
+
+        self._stop_listening = self.context(number).ui.on_terminal_input(hear, self.path)
+
+    def stop_listening(self) -> None:
+        """End that; a second time does nothing."""
+        stop, self._stop_listening = self._stop_listening, None
+        if stop is not None:
+            stop()
 
     def register_shortcut(self, key: str, description: str | None) -> None:
         """Register what the extension does at a key."""

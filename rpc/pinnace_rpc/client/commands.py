@@ -481,7 +481,8 @@ class Commands(ABC):
                 client's editor.
             text: The text that the client's own editor has now, or that the editor of an extension (`input`) is to
                 have.
-            number: Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken.
+            number: Counts the keys, pastes and texts for an `input` or `keys`; `ui_input` names the newest one that was
+                taken.
             by: Names the client whose numbers they are; `ui_input` repeats it.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.

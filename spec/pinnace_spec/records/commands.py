@@ -822,7 +822,7 @@ class UiSurfaceInput(CommandModel):
     text: StrictStr | None = None
     """The text that the client's own editor has now, or that the editor of an extension (`input`) is to have."""
     number: StrictInt | None = None
-    """Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken."""
+    """Counts the keys, pastes and texts for an `input` or `keys`; `ui_input` names the newest one that was taken."""
     by: StrictStr | None = None
     """Names the client whose numbers they are; `ui_input` repeats it."""
     columns: StrictInt | None = None

@@ -403,9 +403,9 @@ class UiSurfaceDraw(OutputModel):
 
 
 class UiInput(OutputModel):
-    """The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+    """An extension has taken what a client has sent to an `input`, its editor, or to `keys`, and may ask for something.
 
-    One that reports a text alone may replace an unwritten one for the same surface and client.
+    One of an editor that reports a text alone may replace an unwritten one for the same surface and client.
     """
 
     type: Literal["ui_input"]
@@ -416,7 +416,7 @@ class UiInput(OutputModel):
     taken: int
     """The number of the newest input that was taken: all earlier ones were, too."""
     text: str
-    """What the editor holds now."""
+    """What the editor holds now; of `keys`, what is left of the input: the same, another one, or none."""
     submitted: NonEmpty | None = None
     """A message that the user sends."""
     followUp: bool = False

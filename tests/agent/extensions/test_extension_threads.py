@@ -207,7 +207,6 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "register_command": ("there", lambda ctx, args: None),
     "register_provider": ("p", {"baseUrl": "http://127.0.0.1"}),
     "unregister_command": ("there",),
-    "warn_unused": ("member",),
     "unregister_tool": ("extra",),
     "register_tool": (ToolDefinition("extra", "does it", {"type": "object"}, lambda ctx, params: "done"),),
     "send_message": ("note", "text"),

@@ -153,6 +153,50 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
     play(check())
 
 
+HEARING: Final = """
+import trio
+
+def extension(pi):
+    async def hear(data):
+        if data == "h":
+            await trio.sleep_forever()
+        return {"x": {"consume": True}, "y": {"data": "why\\x1b[D"}}.get(data)
+
+    @pi.on("session_start")
+    def begin(ctx, event):
+        ctx.ui.on_terminal_input(hear)
+
+    @pi.command("again")
+    def listen(ctx, args):
+        ctx.ui.on_terminal_input(hear)
+"""
+
+
+def test_extensions_see_the_keys_first(tmp_path: Path) -> None:
+    """R-UI-42: keys are taken or changed; one that hangs loses none, in order; Ctrl+C twice ends it at once."""
+    (tmp_path / "hears.py").write_text(HEARING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "hears.py")) as screen:
+            await screen.until(lambda: screen.app._surfaces.filter is not None)
+            send(screen, b"axby")
+            await screen.until(lambda: screen.editor.text == "abwhy")
+            send(screen, b"\x1b[200~x y\x1b[201~")
+            await screen.until(lambda: screen.editor.text == "abwhx yy")
+            send(screen, b"hello")
+            await screen.shows("did not answer within two seconds")
+            await screen.until(lambda: screen.editor.text == "abwhx yhelloy")
+            send(screen, b"\x03")
+            await screen.until(lambda: screen.editor.text == "")
+            send(screen, b"/again\r")
+            await screen.until(lambda: screen.app._surfaces.filter is not None)
+            send(screen, b"hx")
+            send(screen, b"\x03\x03")
+            await screen.until(lambda: screen.app._surfaces.filter is None)
+
+    play(check())
+
+
 PROVIDING: Final = """
 import trio
 from pinnace.extensions import Completion

@@ -329,9 +329,28 @@ class UserInterface:
         """Do nothing: no client draws."""
         self._generation.check()
 
-    def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
-        """Return a function that removes the handler, which is never called."""
+    def on_terminal_input(self, handler: Callable[[str], object], path: str | None = None) -> Callable[[], None]:
+        r"""See each key and paste of a client that draws (`ctx.mode` is `tui`) before the client does (R-UI-42).
+
+        Handlers are called in the order in which they were added, also with what the user does in the place of the
+        editor, not with answers to questions. While one takes longer than two seconds, the client takes the keys itself
+        from then on, until a handler is added. What one raises is reported once, and the key stays as it is.
+
+        Args:
+            handler: Called with what a terminal sends (`"\x1b[A"` for the cursor up); may be async. Returns None for a
+                key that stays as it is, `{"consume": True}` for one that is not to be done, or `{"data": ...}`, what is
+                to be done in its place.
+            path: Of the extension, for runtimes of other languages; None: the one whose code runs.
+
+        Returns:
+            What removes the handler.
+
+        Raises:
+            TypeError: The handler can't be called.
+        """
         self._generation.check()
+        if not callable(handler):  # pyright: ignore[reportUnnecessaryComparison] - annotations are not enforced
+            raise TypeError(f"on_terminal_input: expected a function, not {handler!r}")
         return _nothing
 
     @property
@@ -344,10 +363,6 @@ class UserInterface:
         """Return the names of the themes of a client that draws (`ctx.mode` is `tui`); else an empty list (R-UI-22)."""
         self._generation.check()
         return []
-
-    def warn_unused(self, member: str, path: str | None = None) -> None:
-        """Do nothing: no client draws."""
-        self._generation.check()
 
     def get_theme(self, name: str) -> Theme | None:
         """Return the styles of a theme of the client, which are those of `theme`; None: it has none of this name."""
@@ -425,10 +440,6 @@ class ClientView(Protocol):
         """Take that an extension unfolds, or folds, the outputs of tools."""
         ...
 
-    def warn_unused(self, path: str, member: str) -> None:
-        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
-        ...
-
 
 class DrawingPort(NamedTuple):
     """What components need."""
@@ -442,6 +453,8 @@ class DrawingPort(NamedTuple):
     """Returns what is set of the client's own displays; None: nothing can be."""
     complete: Callable[[str, Callable[..., object]], None]
     """Adds what completes the text of the editor, for the extension at a path."""
+    listen: Callable[[str, Callable[[str], object]], Callable[[], None]]
+    """Adds a listener to the input of the terminal, likewise; returns what removes it."""
 
 
 @usable_from_any_thread()
@@ -521,25 +534,6 @@ class RpcUserInterface(UserInterface):
         self._generation.check()
         return "" if self._drawing is None else self._drawing.view.editor_text
 
-    # What no client does yet.
-
-    def warn_unused(self, member: str, path: str | None = None) -> None:
-        """Warn the user of a client that draws, who could expect it, of a member that has no effect.
-
-        Args:
-            member: Its name as the extension has it.
-            path: The extension; None: the one whose code runs.
-        """
-        self._generation.check()
-        owner = OWNER.get()
-        if self._drawing is not None and self._drawing.view.mode == "tui":
-            self._drawing.view.warn_unused(path or ("<runtime>" if owner is None else owner.path), member)
-
-    def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
-        """Return a function that removes the handler, which is never called."""
-        self.warn_unused("on_terminal_input")
-        return _nothing
-
     # The themes of the client.
 
     def get_all_themes(self) -> list[str]:
@@ -571,7 +565,14 @@ class RpcUserInterface(UserInterface):
         view.take_theme(name)
         return ThemeResult(True)
 
-    # Completions.
+    # Keys and completions.
+
+    def on_terminal_input(self, handler: Callable[[str], object], path: str | None = None) -> Callable[[], None]:
+        """See each key and paste before the client does."""
+        nothing, owner = super().on_terminal_input(handler, path), OWNER.get()
+        if self._drawing is None:
+            return nothing
+        return self._drawing.listen(path or ("<runtime>" if owner is None else owner.path), handler)
 
     def add_autocomplete_provider(self, provider: Callable[..., object], *, triggers: str = "") -> None:
         """Complete the text of the client's editor."""

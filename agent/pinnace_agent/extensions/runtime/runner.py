@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.extensions.services.client_display import ClientDisplay
     from pinnace_agent.extensions.services.items import ItemTable
     from pinnace_agent.extensions.services.surfaces import SurfaceTable
+    from pinnace_agent.extensions.services.terminal_input import Listener, TerminalInput
 
 _log = logging.getLogger("pinnace.extensions")
 
@@ -98,6 +99,7 @@ class Runner:
         self._send = send or _drop
         self._surfaces: SurfaceTable | None = None  # loaded with the first extension that draws
         self._display: ClientDisplay | None = None  # loaded with the first extension that sets a part of it
+        self._input: TerminalInput | None = None  # loaded with the first extension that listens to it
         self.text_providers: TextProviders | None = None
         """What completes the text of the editor; None: no extension does."""
         self._items: ItemTable | None = None  # loaded with the first item that an extension is to draw
@@ -108,7 +110,14 @@ class Runner:
                 generation,
                 self.dialogs,
                 send,
-                DrawingPort(self._surface_table, self._start_drawing, view, self._client_display, self._add_provider),
+                DrawingPort(
+                    self._surface_table,
+                    self._start_drawing,
+                    view,
+                    self._client_display,
+                    self._add_provider,
+                    self._listen,
+                ),
             )
         )
         session = SessionReader(generation, lambda: view.session)
@@ -297,6 +306,14 @@ class Runner:
         self.text_providers.add(path, function)
         if (display := self._client_display()) is not None:
             display.set(completes=True)
+
+    def _listen(self, path: str, function: "Listener") -> Callable[[], None]:
+        """Add a listener to the input of the terminal; returns what removes it."""
+        if self._input is None:
+            from pinnace_agent.extensions.services.terminal_input import TerminalInput
+
+            self._input = TerminalInput(self._surface_table, self._start_drawing, self._caller)
+        return self._input.add(path, function)
 
     def _start_drawing(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
         """Start a component; one of code that belongs to no extension is the first one's."""

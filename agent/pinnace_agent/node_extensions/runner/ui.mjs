@@ -8,11 +8,10 @@ import { editorFactory, setEditor } from "./editors.mjs";
 import { custom, stay } from "./surfaces.mjs";
 import { ask, now, post } from "./wire.mjs";
 
-// With the first provider of completions.
+// With the first use of what few extensions use.
 const load = createRequire(import.meta.url);
 
 const seconds = (options) => (typeof options?.timeout === "number" ? options.timeout / 1000 : null);
-const nothing = () => {};
 
 /** Ask; given up by the signal, the answer is that of a cancelled dialog, as in pi. */
 async function dialog(who, name, values, options, cancelled) {
@@ -83,10 +82,7 @@ export function userInterfaceOf(who) {
     pasteToEditor: (text) => post(who, "ui.pasteToEditor", text),
     getEditorText: () => now(who, "ui.getEditorText"),
     custom: (factory, options) => custom(who, factory, options),
-    onTerminalInput() {
-      post(who, "ui.unused", "onTerminalInput");
-      return nothing;
-    },
+    onTerminalInput: (listener) => load("./terminal-input.mjs").listenToInput(who, listener),
     setWorkingMessage: (message) => post(who, "ui.setWorkingMessage", message ?? null),
     setWorkingVisible: (visible) => post(who, "ui.setWorkingVisible", Boolean(visible)),
     setWorkingIndicator(options) {
