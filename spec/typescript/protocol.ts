@@ -78,6 +78,7 @@ export type Output =
   | UiDisplay
   | UiToolsExpanded
   | McpStatus
+  | SubagentEvent
   | Warning
   | AgentEnd
   | MessageStart
@@ -619,7 +620,7 @@ export interface GetTreeCommand {
 
 /**
  * Identify the agent; as the first command, select the profile.
- * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-UI-09, R-UI-22, R-UI-31.
+ * Rules: R-FIL-01, R-HEL-01, R-HEL-02, R-LIM-04, R-PRO-01, R-QUE-11, R-SBX-01, R-SUB-09, R-UI-09, R-UI-22, R-UI-31.
  * This program's alone.
  */
 export interface HelloCommand {
@@ -641,6 +642,11 @@ export interface HelloCommand {
    * This program's alone.
    */
   surfaces?: boolean | null;
+  /**
+   * Whether the client is sent what sub-agents do (`subagent_event`); replaces what it has said before.
+   * This program's alone.
+   */
+  subagents?: boolean | null;
   /**
    * The names of the client's themes, of which extensions may choose one.
    * This program's alone.
@@ -2367,6 +2373,25 @@ export interface SessionInfoChanged {
   type: "session_info_changed";
   /** The name. */
   name?: string;
+}
+
+/**
+ * What a sub-agent does, for a client that has asked by `subagents` of `hello`.
+
+With `agent` where it has begun and where it has ended, and between them with `event` for each record of its
+conversation.
+ * Rules: R-SUB-09.
+ * This program's alone.
+ */
+export interface SubagentEvent {
+  /** The type of the record. */
+  type: "subagent_event";
+  /** The sub-agent. */
+  agentId: string;
+  /** The sub-agent as `list_agents` has it: when it has begun, and when it has ended. */
+  agent?: AgentInfo;
+  /** A record of its process as the profile `1.5` has it: of a message, a call, a compaction, a retry, or of a sub-agent of its own. */
+  event?: Record<string, unknown>;
 }
 
 /**

@@ -159,6 +159,7 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "client_request":
     case "extension_ui_resolved":
     case "mcp_status":
+    case "subagent_event":
     case "ui_surface_open":
     case "ui_surface_draw":
     case "ui_input":

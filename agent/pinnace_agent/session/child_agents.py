@@ -121,14 +121,24 @@ def listed_children(
     listed: dict[str, dict[str, object]] = {}
     for entry in entries:
         if (begun := _begun(entry, session_id)) is not None:
-            agent: dict[str, object] = {**begun, "state": "running"}
-            del agent["parentId"]
-            if session_path is not None:
-                agent["sessionFile"] = str(child_file(session_path, begun["agentId"]))
-            listed[begun["agentId"]] = agent
+            listed[begun["agentId"]] = shown_child(begun, session_path)
         elif (ended := _ended(entry)) is not None and ended["agentId"] in listed:
             listed[ended["agentId"]].update(state=ended["outcome"], usage=ended["usage"])
     return list(listed.values())
+
+
+def shown_child(begun: ChildBegun, session_path: str | os.PathLike[str] | None) -> dict[str, object]:
+    """Return an agent that works, for clients.
+
+    Args:
+        begun: Its beginning.
+        session_path: The file of the session that has started it; None: it is in memory.
+    """
+    agent: dict[str, object] = {**begun, "state": "running"}
+    del agent["parentId"]
+    if session_path is not None:
+        agent["sessionFile"] = str(child_file(session_path, begun["agentId"]))
+    return agent
 
 
 def usage_of(totals: FileTotals) -> Usage:

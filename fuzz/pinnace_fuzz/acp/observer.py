@@ -13,6 +13,7 @@ Json: TypeAlias = Mapping[str, Any]  # Any: JSON
 
 RULES: Final = (
     *("R-ACP-03", "R-ACP-10", "R-ACP-14", "R-ACP-15", "R-ACP-16", "R-ACP-17", "R-ACP-18", "R-ACP-30", "R-ACP-40"),
+    *("R-ACP-70", "R-ACP-71", "R-ACP-72"),
 )
 """Those that are watched here."""
 
@@ -20,6 +21,7 @@ _ORDER: Final = {"pending": 0, "in_progress": 1, "completed": 2, "failed": 2}
 _CHUNKS: Final = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
 _ENDED: Final = 2
 _OF_TURNS: Final = frozenset({*_CHUNKS, "tool_call", "tool_call_update"})
+_OF_CHILDREN: Final = frozenset({"subagent_update", "session_message", "session_message_chunk"})
 _OFFERS: Final = {
     "fs/read_text_file": ("fs", "readTextFile"),
     "fs/write_text_file": ("fs", "writeTextFile"),
@@ -49,9 +51,14 @@ class _Session:
         self.messages: set[str] = set()
         self.complete: set[str] | None = None
         """The messages that were complete when a session that was open is loaded: others may be shown from anew."""
+        self.incomplete: set[str] = set()
+        """Likewise, the calls that had not ended: each may be announced once more, in the replay or behind it."""
         self.prompts: list[object] = []
         self.is_at_work = False
         self.has_prompted = False
+        self.parent: _Session | None = None
+        """Of the session of a sub-agent: the one that has announced it."""
+        self.children: list[_Session] = []
 
 
 class Observer:
@@ -80,6 +87,7 @@ class Observer:
                 session.loads += 1
                 if session.is_named and session.complete is None:
                     session.complete = session.messages - {session.message}
+                    session.incomplete = {call for call, status in session.calls.items() if _ORDER[status] < _ENDED}
 
     def received(self, message: Json) -> Sequence[Fault]:
         """Take a message of the agent, and return the rules that it breaks."""
@@ -129,6 +137,8 @@ class Observer:
 
     def _end_turn(self, session: _Session, identity: object) -> Iterator[Fault]:
         session.prompts.remove(identity)
+        if any(child.is_at_work for child in session.children) and not (session.is_at_work or session.loads):
+            yield Fault("R-ACP-72", "a prompt is over, and a sub-agent is shown as working")
         left = [call for call in session.turn_calls if _ORDER[session.calls[call]] < _ENDED]
         session.turn_calls.clear()
         if left and not session.is_at_work:
@@ -138,12 +148,18 @@ class Observer:
         update = params["update"]
         kind = update["sessionUpdate"]
         session = self._sessions.setdefault(params["sessionId"], _Session())
+        if kind in _OF_CHILDREN and not isinstance(self._offered.get("subagents"), Mapping):
+            yield Fault("R-ACP-70", f"subagents is not offered: {update}")
+        if kind == "subagent_update":
+            yield from self._child(session, params["sessionId"], update)
         yield from self._unnamed(session, update)
         meta: Json = update.get("_meta") or {}
         running = (as_object(meta.get("pinnace")) or {}).get("running")
         if isinstance(running, bool):
             session.is_at_work = running
-        if kind in _OF_TURNS and not (session.prompts or session.loads or session.is_at_work):
+        if session.parent is not None and kind in (*_OF_TURNS, *_OF_CHILDREN) and not session.is_at_work:
+            yield Fault("R-ACP-72", f"of a sub-agent that does not work: {update}")
+        elif kind in _OF_TURNS and not (session.prompts or session.loads or session.is_at_work):
             rule = "R-ACP-14" if session.has_prompted else "R-ACP-37"
             yield Fault(rule, f"outside of a turn: {update}")
         if kind in _CHUNKS:
@@ -152,6 +168,29 @@ class Observer:
             yield from self._announce(session, update)
         elif kind == "tool_call_update":
             yield from self._advance(session, update)
+
+    def _child(self, session: _Session, parent: str, update: Json) -> Iterator[Fault]:
+        """Take the announcement of a sub-agent, or a change of it."""
+        child = self._sessions.setdefault(update["sessionId"], _Session())
+        if child is session or (child.parent or session) is not session or (child.is_named and child.parent is None):
+            yield Fault("R-ACP-71", f"no sub-agent of {parent}: {update}")
+            return
+        if child.parent is None:
+            session.children.append(child)
+            child.parent, child.is_named = session, True
+        if state := as_object(update.get("state")):
+            is_at_work = state["state"] != "idle"
+            if is_at_work and self._loads(session):  # it is shown from anew
+                child.calls, child.messages, child.message = {}, set(), None
+            left = [call for call in child.turn_calls if _ORDER[child.calls.get(call, "failed")] < _ENDED]
+            if not is_at_work and left:
+                yield Fault("R-ACP-17", f"calls of a sub-agent without an end: {left}")
+            child.turn_calls.clear()
+            child.is_at_work = is_at_work
+
+    def _loads(self, session: _Session) -> bool:
+        """Return whether a session, or the one that it works for, is being loaded."""
+        return session.loads > 0 or (session.parent is not None and self._loads(session.parent))
 
     def _chunk(self, session: _Session, update: Json) -> Iterator[Fault]:
         identity = update.get("messageId")
@@ -164,8 +203,9 @@ class Observer:
 
     def _announce(self, session: _Session, update: Json) -> Iterator[Fault]:
         call = update["toolCallId"]
-        if call in session.calls and not session.loads:
+        if call in session.calls and not session.loads and call not in session.incomplete:
             yield Fault("R-ACP-15", f"announced twice: {update}")
+        session.incomplete.discard(call)
         session.calls[call] = update.get("status") or "pending"
         session.turn_calls.add(call)
 

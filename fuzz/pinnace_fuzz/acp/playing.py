@@ -14,6 +14,7 @@ from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
 from pinnace_fuzz.acp.reading import (
     FOLDERS,
     AcpScenario,
+    Announced,
     AnswersShown,
     Before,
     Disk,
@@ -262,13 +263,27 @@ class _Player:
                 self._check(step)
 
     def _check(
-        self, step: Response | Update | Never | Before | AnswersShown | Order | Reached | Model | Keep | Same | Disk
+        self,
+        step: Response
+        | Update
+        | Announced
+        | Never
+        | Before
+        | AnswersShown
+        | Order
+        | Reached
+        | Model
+        | Keep
+        | Same
+        | Disk,
     ) -> None:
         match step:
             case Response():
                 self._response(step)
             case Update(like):
                 self._update(self._holes.filled(like))
+            case Announced():
+                self._announced(step)
             case Never(like, rules):
                 self._never(self._holes.filled(like), rules)
             case Before():
@@ -335,9 +350,15 @@ class _Player:
         for name, path in step.keep.items():
             self._holes.keep(name, _at(response[kind], path))
 
-    def _update(self, like: Any) -> None:
+    def _update(self, like: Any) -> Message:
         found = self._agent.until(lambda message: not differences(message, like), self._seen)
         self._seen = self._agent.messages.index(found, self._seen) + 1
+        return found
+
+    def _announced(self, step: Announced) -> None:
+        update = {"sessionUpdate": "subagent_update", "description": self._holes.filled(step.description)}
+        found = self._update({"method": "session/update", "params": {"update": update}})
+        self._holes.keep(step.name, found["params"]["update"]["sessionId"])
 
     def _never(self, like: Any, rules: tuple[str, ...]) -> None:
         for message in self._agent.messages[self._mark :]:

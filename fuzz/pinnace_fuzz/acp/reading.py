@@ -29,6 +29,7 @@ NEEDS: Final[Mapping[str, str]] = {
     "options": "`session/new` returns `configOptions`",
     "files": "the model's calls of tools `read` and `write`, with `path` and `content`, are carried out",
     "forms": "the prompt `/ask` asks the user for yes or no, and the model gets `answer: True` or `answer: False`",
+    "subagents": "the model's calls of a tool `subagent`, with `task`, are carried out by sub-agents with that prompt",
     "pinnace": "arguments of this project's agent",
 }
 """What a scenario may need, with its meaning."""
@@ -88,6 +89,13 @@ class Update(NamedTuple):
     """An update, or a request, like this comes, behind the last one that was waited for."""
 
     like: Json
+
+
+class Announced(NamedTuple):
+    """A sub-agent is announced whose description is like this, behind the last that was waited for; keeps its id."""
+
+    name: str
+    description: Json
 
 
 class Never(NamedTuple):
@@ -188,6 +196,7 @@ Step: TypeAlias = (
     | Raw
     | Response
     | Update
+    | Announced
     | Never
     | Before
     | AnswersShown
@@ -395,6 +404,13 @@ def _response(value: Any, path: Path) -> Step:
     return found
 
 
+def _announced(value: Any, path: Path) -> Step:
+    fields = Fields(value, path)
+    found = Announced(fields.needed("as"), fields.take("description", {"$any": True}))
+    fields.finish()
+    return found
+
+
 def _never(value: Any, path: Path) -> Step:
     fields = Fields(value, path)
     found = Never(fields.mapping("like"), _rules(fields))
@@ -471,6 +487,7 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "result": _response,
     "error": _response,
     "message": lambda value, path: Update(value),
+    "announced": _announced,
     "update": lambda value, path: Update({"method": "session/update", "params": {"update": value}}),
     "never": _never,
     "before": _before,

@@ -2,7 +2,8 @@
 
 `schema.json` and `schema_v2.json` are the stable schemas of versions 1 and 2, as the package
 `@agentclientprotocol/sdk` 2.4.0 has them (Apache License 2.0). A message is held to the type that the schema names for
-its method and side; a method that the schema does not have must begin with an underscore.
+its method and side; a method that the schema does not have must begin with an underscore. Sessions of sub-agents, which
+the protocol has since 20 November 2026, are in the unstable schemas of that package: `subagents.json` has their types.
 """
 
 import json
@@ -18,6 +19,8 @@ Json: TypeAlias = Mapping[str, Any]  # Any: JSON
 
 SCHEMAS: Final[Mapping[int, str]] = {1: "schema.json", 2: "schema_v2.json"}
 """The file of each version."""
+SUBAGENTS: Final = "subagents.json"
+"""The types of sub-agents, of each version."""
 _ENVELOPE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _LONGEST_ERRORS: Final = 3
 
@@ -91,8 +94,21 @@ def _shown(message: Json) -> str:
 
 @cache
 def _schema(version: int) -> dict[str, Any]:
-    text = files("pinnace_fuzz.acp").joinpath(SCHEMAS[version]).read_text(encoding="utf-8")
-    return cast("dict[str, Any]", json.loads(text))
+    schema = _file(SCHEMAS[version])
+    subagents = _file(SUBAGENTS)[str(version)]
+    schema["$defs"] |= subagents["$defs"]
+    kinds = schema["$defs"]["SessionUpdate"]
+    variants: list[Any] = kinds.get("oneOf") or kinds["anyOf"]
+    for update in subagents["updates"]:
+        kind = {"properties": {"sessionUpdate": update["properties"]["sessionUpdate"]}, "required": ["sessionUpdate"]}
+        for other in (each for each in variants if "not" in each):  # whatever has no type of its own
+            other["not"]["anyOf"].append(kind)
+    variants += subagents["updates"]
+    return schema
+
+
+def _file(name: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", json.loads(files("pinnace_fuzz.acp").joinpath(name).read_text(encoding="utf-8")))
 
 
 @cache

@@ -176,9 +176,12 @@ class Connection:
         """Take a notification."""
         fields = as_object(params) or {}
         if method == "session/cancel":
-            session = self._sessions.get(str(fields.get("sessionId")))
+            session_id = str(fields.get("sessionId"))
+            session = self._sessions.get(session_id)
             if session is not None:
                 session.work.cancel()
+            else:
+                any(each.cancel_child(session_id) for each in self._sessions.values())
         elif method == "$/cancel_request":
             identity = cast("RequestId", fields.get("requestId"))
             scope = self._in_flight.get(identity) if isinstance(identity, str | int) else None

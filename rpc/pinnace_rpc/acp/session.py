@@ -2,14 +2,15 @@
 
 Everything that the agent reports is translated in the callback of its record, so the order of updates is the order of
 records, and what precedes the end of a run precedes the end of its turn. Updates are held until the client knows the
-session. Must not know other sessions, nor how a version of the protocol writes anything.
+session, with the beginnings and ends of work among them. Must not know other sessions, nor how a version of the
+protocol writes anything.
 """
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import trio
 
@@ -19,6 +20,8 @@ from pinnace_rpc.acp.core import CoreEnded, EditorAgent, Record
 from pinnace_rpc.acp.dialogs import OpenDialogs
 from pinnace_rpc.acp.figures import Figures, data_of, read_settings
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.stored_children import read_children
+from pinnace_rpc.acp.translation.children import Addressed, ChildReplayed, ChildSessions, StoredChild, with_children
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.mcp_servers import UNUSED, McpServers
 from pinnace_rpc.acp.translation.options import EditorOptions, ReportedSettings, mode_change
@@ -50,7 +53,14 @@ _NO_ENTRY: Final = "-"
 _SERVERS_S: Final = 3.0
 """How long the opening of a session waits for the servers of its client; they go on connecting behind it."""
 _SEVERITIES: Final[dict[object, Severity]] = {"info": "info", "warning": "warning", "error": "error"}
-_CALL_RECORDS: Final = frozenset({"tool_execution_start", "tool_execution_update", "tool_execution_end"})
+
+
+class _Held(NamedTuple):
+    """What waits until the client knows the session."""
+
+    act: Callable[[], None]
+    is_conversation: bool = False
+    """It shows a part of the conversation, which a replay shows, too."""
 
 
 class Session:
@@ -79,8 +89,9 @@ class Session:
         self._lifecycle = translation.lifecycle(outbox, self._emit)
         self._dialogs = OpenDialogs(self.id, cwd, outbox, core.post, self._emit, self._note_waiting, client)
         self._files = ClientFiles(self.id, outbox, core.post, files)
-        self._held: list[Callable[[], None]] | None = []
-        """What is done once the client knows the session; None: it does."""
+        self._held: list[_Held] | None = []
+        """What is done once the client knows the session, in this order; None: it does."""
+        self._children = ChildSessions(self.id, client, self._running_call, offers=True)
         self._figures = Figures(core, settings, self._show, has_switches=self._abilities.switches)
         self._servers = McpServers(settings.state)
         self._has_title = bool(settings.state.get("sessionName") or settings.state.get("messageCount"))
@@ -97,6 +108,8 @@ class Session:
         )
         self._is_joining = is_at_work
         """It has begun before this: what it has done so far is in entries, and its records are not shown until then."""
+        if is_at_work:
+            self._children.hold()
         self._is_closing = False
         self._kept_options: Sequence[str] = ()
         """Options of the client that the agent, which has run before, could not take over."""
@@ -200,37 +213,54 @@ class Session:
 
         def take(answer: Record) -> None:
             try:
-                self._join(data_of(answer), shows=shows)
+                self._join(data_of(answer), children, shows=shows)
             except RequestError as error:
                 refused.append(error)
             done.set()
 
         if not (shows or self._is_joining):
             return
-        self.core.send("get_entries", {}, take)
-        await self.core.until(done)
+        children: Sequence[StoredChild] = ()
+        try:
+            if shows and self._abilities.children:
+                self._children.hold()
+                listed = await self.core.ask("list_agents")  # an agent of an older release has none
+                agents = as_array((as_object(listed.get("data")) or {}).get("agents"))
+                if agents:
+                    children = await trio.to_thread.run_sync(read_children, agents)
+            self.core.send("get_entries", {}, take)
+            await self.core.until(done)
+        finally:
+            self._show_children(self._children.release())  # nothing is left but where this has failed
         if refused:
             raise refused[0]
         await self._outbox.room()
 
-    def _join(self, data: Json, *, shows: bool) -> None:
+    def _join(self, data: Json, children: Sequence[StoredChild], *, shows: bool) -> None:
         leaf = data.get("leafId")
         branch = active_branch(cast("Sequence[Json]", data["entries"]), leaf if isinstance(leaf, str) else None)
         answer = last_answer(branch) if self._work.is_active else None
         self._translator.join(frozenset(str(entry["id"]) for entry in tail(branch)), answer)
         self._is_joining = False
         unfinished = self._translator.unfinished
-        replayed = replay(branch, unfinished)
+        replayed = [*replay(branch, unfinished, self._translator.results)]
         if shows:
             self._updates = self._translation.updates(self.cwd, self._abilities)  # the client begins anew
-            for shown in (*replayed, *self._translator.begin_again()):
-                for update in self._updates.of(shown):
-                    self._outbox.update(self.id, update)
+            if self._held is not None:  # what has come of the conversation is in the entries, or is shown at its end
+                self._held = [each for each in self._held if not each.is_conversation]
+            for shown in (*with_children(replayed, children), *self._translator.begin_again()):
+                if isinstance(shown, ChildReplayed):
+                    updates = self._children.replay(shown)
+                else:
+                    updates = ((self.id, update) for update in self._updates.of(shown))
+                for session_id, update in updates:
+                    self._outbox.update(session_id, update)
         elif self._held is not None:
-            # What is open is no history, and a question about it may be held.
+            # What is open is no history: behind the beginning of the work, before a question about it.
             open_calls = [each for each in replayed if isinstance(each, CallReplayed) and each.call.id in unfinished]
-            updates = [update for each in open_calls for update in self._updates.of(each)]
-            self._held[:0] = [partial(self._outbox.update, self.id, update) for update in updates]
+            opened = [update for each in open_calls for update in self._updates.of(each)]
+            self._held[1:1] = [_Held(partial(self._outbox.update, self.id, update)) for update in opened]
+        self._show_children(self._children.release())
 
     async def prepare(self) -> None:
         """Read what the response has that opens the session.
@@ -255,9 +285,8 @@ class Session:
 
     def _release(self) -> None:
         held, self._held = self._held, None
-        self._work.announce()
         for each in held or ():
-            each()
+            each.act()
 
     # Requests.
 
@@ -280,6 +309,13 @@ class Session:
             raise params.invalid(name, "must be one that is being carried out")
         data_of(answer, {})
         return {}
+
+    def cancel_child(self, session_id: str) -> bool:
+        """Cancel a sub-agent alone; False: the session has none at work under the id."""
+        if session_id not in self._children:
+            return False
+        self.core.send("cancel_agent", {"agentId": session_id}, _log_refused_cancellation)
+        return True
 
     async def set_option(self, params: Params) -> dict[str, object]:
         """Change an option and return all of them."""
@@ -338,12 +374,10 @@ class Session:
 
     def take(self, record: Record) -> None:
         """Take an event of the agent."""
-        if not self._is_joining:
-            for shown in self._translator.take(record):
-                self._show(shown)
-        if record["type"] in _CALL_RECORDS:
-            self._take_call(record)
+        self._show_record(record)
         match record["type"]:
+            case "tool_execution_start" | "tool_execution_update" | "tool_execution_end":
+                self._take_call(record)
             case "agent_start":
                 self._work.begin()
             case "message_start":
@@ -356,6 +390,8 @@ class Session:
                 self._work.settle(record)
             case "turn_end":
                 self._figures.show_usage(lambda: None)
+            case "subagent_event":
+                self._show_children(self._children.take(record))
             case "extension_ui_request":
                 self._take_ui_request(record)
             case "mcp_status":
@@ -371,6 +407,12 @@ class Session:
                 self._figures.refresh(lambda: None)
             case _:
                 pass
+
+    def _show_record(self, record: Record) -> None:
+        is_conversation = record["type"] != "session_info_changed"  # no entry of the branch shows a new title
+        if not (self._is_joining and is_conversation):
+            for shown in self._translator.take(record):
+                self._show(shown, is_conversation=is_conversation)
 
     def _take_change(self, record: Record) -> None:
         """Show that the conversation is another one.
@@ -401,6 +443,8 @@ class Session:
     def ended(self, text: str) -> None:
         """Take the end of the agent's process: answer every prompt and every request to steer."""
         error = RequestError(INTERNAL_ERROR, text, {"errorCode": "agent_ended"})
+        self._show_children(self._children.release())
+        self._show_children(self._children.close())
         for shown in self._translator.close():
             self._show(shown)
         self._dialogs.withdraw_all()
@@ -445,21 +489,29 @@ class Session:
 
     # Reaching the client.
 
-    def _later(self, action: Callable[[], None]) -> None:
+    def _later(self, action: Callable[[], None], *, is_conversation: bool = False) -> None:
         if self._held is None:
             action()
         else:
-            self._held.append(action)
+            self._held.append(_Held(action, is_conversation))
 
-    def _emit(self, update: Update) -> None:
-        self._later(lambda: self._outbox.update(self.id, update))
+    def _emit(self, update: Update, *, is_conversation: bool = False) -> None:
+        self._later(lambda: self._outbox.update(self.id, update), is_conversation=is_conversation)
 
-    def _show(self, shown: Shown) -> None:
+    def _show_children(self, updates: Iterable[Addressed]) -> None:
+        for session_id, update in updates:
+            self._later(partial(self._outbox.update, session_id, update), is_conversation=True)
+
+    def _running_call(self, agent_id: str) -> str | None:
+        call = self._translator.call_of(agent_id)
+        return None if call is None else call.id
+
+    def _show(self, shown: Shown, *, is_conversation: bool = False) -> None:
         if isinstance(shown, Noticed) and not self._abilities.notices and not self._work.has_turn:
             self._work.show_with_turn(shown)
             return
         for update in self._updates.of(shown):
-            self._emit(update)
+            self._emit(update, is_conversation=is_conversation)
 
 
 async def open_session(
@@ -495,8 +547,13 @@ async def open_session(
     session = Session(core, cwd, outbox, client, settings, nursery, files)
     session.warn(settings.state)
     core.listen(session.take)
-    if files_served := client.abilities.files:
-        core.send("hello", {"delegate": files_served}, _log_refused_offer)
+    offers: dict[str, object] = {}
+    if client.abilities.files:
+        offers["delegate"] = client.abilities.files
+    if client.abilities.children:
+        offers["subagents"] = True
+    if offers:
+        core.send("hello", offers, _log_refused_offer)
     return session
 
 
@@ -507,7 +564,12 @@ def _warning_text(warning: Json) -> str:
 
 def _log_refused_offer(answer: Record) -> None:
     if answer.get("success") is not True:
-        _log.warning("the agent takes no files of the client: %s", answer.get("error"))
+        _log.warning("the agent takes nothing of what the client offers: %s", answer.get("error"))
+
+
+def _log_refused_cancellation(answer: Record) -> None:
+    if answer.get("success") is not True:  # it has just ended
+        _log.info("a sub-agent was not cancelled: %s", answer.get("error"))
 
 
 def _shown(record: Record) -> Json:

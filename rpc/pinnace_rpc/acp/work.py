@@ -72,8 +72,6 @@ class Work:
         """A run is active, begun by a prompt or by the agent itself."""
         self.is_taking_back = False
         """The session is being moved to before a prompt that the model has refused."""
-        self._is_announced = False
-        """The client knows the session, and is shown work that no prompt has begun."""
         self._has_new_keys = False
         self._steering: set[RequestId] = set()
         """The requests to steer that the agent has not answered."""
@@ -81,6 +79,7 @@ class Work:
         """Ends the turn that is over but for the answers of aborts."""
         self._notices: list[Noticed] = []
         """What is shown with the next turn."""
+        lifecycle.work(is_at_work=is_at_work, outcome=None)
 
     @property
     def has_turn(self) -> bool:
@@ -90,11 +89,6 @@ class Work:
     def show_with_turn(self, notice: Noticed) -> None:
         """Show a notice when the next turn begins."""
         self._notices.append(notice)
-
-    def announce(self) -> None:
-        """Show from now on work that no prompt has begun: the client knows the session."""
-        self._is_announced = True
-        self._lifecycle.work(is_at_work=self.is_active, outcome=None)
 
     # Requests.
 
@@ -359,7 +353,7 @@ class Work:
 
     def _set_active(self, *, is_active: bool, outcome: Outcome | None = None) -> None:
         self.is_active = is_active
-        if self._turns.active is None and self._is_announced:
+        if self._turns.active is None:
             self._lifecycle.work(is_at_work=is_active, outcome=outcome)
 
 

@@ -435,6 +435,7 @@ class Commands(ABC):
         protocol: ClientProfile | None = None,
         directories: Sequence[str] | None = None,
         surfaces: bool | None = None,
+        subagents: bool | None = None,
         themes: Sequence[str] | None = None,
         theme: str | None = None,
         tools_expanded: bool | None = None,
@@ -445,6 +446,8 @@ class Commands(ABC):
             protocol: The profile of the protocol.
             directories: The additional folders from now on, as absolute paths; replace those of `--add-dir`.
             surfaces: Whether the client draws surfaces of extensions from now on; replaces what it has said before.
+            subagents: Whether the client is sent what sub-agents do (`subagent_event`); replaces what it has said
+                before.
             themes: The names of the client's themes, of which extensions may choose one.
             theme: The theme that the client shows now.
             tools_expanded: Whether the client shows the outputs of tools unfolded now.
@@ -454,6 +457,7 @@ class Commands(ABC):
             protocol=protocol,
             directories=directories,
             surfaces=surfaces,
+            subagents=subagents,
             themes=themes,
             theme=theme,
             toolsExpanded=tools_expanded,

@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
@@ -249,6 +249,8 @@ class HostedAgent:
         """The connection whose client has offered to serve files to the process."""
         self._draws_surfaces: set[int] = set()
         """The connections whose clients draw surfaces."""
+        self._shows_subagents: set[int] = set()
+        """The connections whose clients are sent what sub-agents do."""
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
         self._long: RoutedResponse | None = None
@@ -396,6 +398,7 @@ class HostedAgent:
         self.dialogs.clear()
         self._serves_files = None
         self._draws_surfaces.clear()
+        self._shows_subagents.clear()
         self._asked.clear()
         self._reads.give_up()
         for number, command in self._router.give_up():
@@ -540,9 +543,10 @@ class HostedAgent:
                 return
             # It is no longer the process's first command.
             members["protocol"] = None
-        if (draws := _draws_surfaces(command)) is not None:
-            (self._draws_surfaces.add if draws else self._draws_surfaces.discard)(attached.number)
-            members["surfaces"] = bool(self._draws_surfaces)
+        for name, connections in (("surfaces", self._draws_surfaces), ("subagents", self._shows_subagents)):
+            if (is_wanted := _wants(command, name)) is not None:
+                (connections.add if is_wanted else connections.discard)(attached.number)
+                members[name] = bool(connections)
         if _offers_files(command):
             if self._serves_files not in (None, attached.number):
                 await self._withdraw_files()  # its open requests end, since its answers are not taken any more
@@ -729,10 +733,11 @@ class HostedAgent:
         """Take notice that a connection has ended: with it ends what its client has offered."""
         if self._serves_files == connection:
             self._nursery.start_soon(self._withdraw_files)
-        if connection in self._draws_surfaces:
-            self._draws_surfaces.discard(connection)
-            if not self._draws_surfaces:
-                self._nursery.start_soon(self._withdraw_surfaces)
+        for name, connections in (("surfaces", self._draws_surfaces), ("subagents", self._shows_subagents)):
+            if connection in connections:
+                connections.discard(connection)
+                if not connections:
+                    self._nursery.start_soon(self._withdraw, name, connections)
 
     async def _withdraw_files(self) -> None:
         self._serves_files = None
@@ -741,12 +746,13 @@ class HostedAgent:
         number = self._reserve("hello", lambda _data: None)
         await self._send(b'{"type":"hello","id":"%b","delegate":[]}\n' % routing.own_id(number).encode("ascii"))
 
-    async def _withdraw_surfaces(self) -> None:
-        """Let extensions draw no more, unless a client has offered it meanwhile."""
-        if self._process is None or self._draws_surfaces:
+    async def _withdraw(self, name: str, connections: Collection[int]) -> None:
+        """Withdraw what a field of `hello` has asked for, unless a client has asked for it meanwhile."""
+        if self._process is None or connections:
             return
         number = self._reserve("hello", lambda _data: None)
-        await self._send(b'{"type":"hello","id":"%b","surfaces":false}\n' % routing.own_id(number).encode("ascii"))
+        fields = (routing.own_id(number).encode("ascii"), name.encode("ascii"))
+        await self._send(b'{"type":"hello","id":"%b","%b":false}\n' % fields)
 
     async def _ask_state(self) -> None:
         self._state_number = self._reserve("get_state", self._take_state)
@@ -1088,10 +1094,10 @@ def _offers_files(command: RoutedCommand) -> bool:
     return isinstance(offered, list) and all(method in FILE_METHODS for method in offered)
 
 
-def _draws_surfaces(command: RoutedCommand) -> bool | None:
-    """Return whether a client says that it draws surfaces; None: it says nothing that the agent takes."""
-    offered = command.fields.get("surfaces") if command.name == "hello" else None
-    return offered if isinstance(offered, bool) else None
+def _wants(command: RoutedCommand, name: str) -> bool | None:
+    """Return whether a client wants what a field of `hello` names; None: it says nothing that the agent takes."""
+    wanted = command.fields.get(name) if command.name == "hello" else None
+    return wanted if isinstance(wanted, bool) else None
 
 
 def _open(connection: int, command: RoutedCommand) -> OpenCommand:

@@ -351,6 +351,8 @@ class OpenCommands:
             agent.offer_files(command.delegate)
         if command.surfaces is not None and "surfaces" not in self.unknown_names:
             agent.offer_surfaces(is_offered=command.surfaces)
+        if command.subagents is not None and agent.profile.children and "subagents" not in self.unknown_names:
+            agent.profile.children.show(is_wanted=command.subagents)
         if "themes" not in self.unknown_names:
             agent.take_look(command.themes, command.theme, unfolds=command.toolsExpanded)
         if "directories" in self.unknown_names:

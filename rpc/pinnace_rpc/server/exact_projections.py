@@ -111,6 +111,7 @@ class ExactProjection:
             "delegate",
             "directories",
             "surfaces",
+            "subagents",
             "themes",
             "theme",
             "toolsExpanded",

@@ -2,10 +2,10 @@
 
 A sub-agent is begun in the session before it is started, and ended in it, with its usage, when its process has ended:
 so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it. Rules R-SUB-01
-to R-SUB-06, R-SUB-08.
+to R-SUB-06, R-SUB-08, R-SUB-09.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from pinnace_agent.session.child_agents import (
     ChildEnd,
     child_ended,
     child_file,
+    shown_child,
     usage_in_file,
     usage_of,
 )
@@ -57,6 +58,14 @@ _KEPT_TASK_CHARS: Final = 500
 _MOST_DIALOGS: Final = 64
 _SHOWN_CHARS: Final = 200
 _STRICTNESS: Final[Mapping[ApprovalMode, int]] = {"never": 0, "ask": 1, "read-only": 2}
+_SHOWN_RECORDS: Final[Collection[object]] = frozenset(
+    {
+        *("message_start", "message_update", "message_end"),
+        *("tool_execution_start", "tool_execution_update", "tool_execution_end"),
+        *("compaction_start", "compaction_end", "auto_retry_start", "auto_retry_end", "subagent_event"),
+    }
+)
+"""Of a sub-agent, for a client that is shown what it does."""
 
 
 class _Progress:
@@ -118,6 +127,7 @@ class _Progress:
 
 @dataclass(slots=True)
 class _Running:
+    begun: ChildBegun
     approval: ApprovalMode
     changed: trio.Event
     cancellation: trio.CancelScope
@@ -162,6 +172,8 @@ class Children:
         self._max_depth = MOST_DEPTH if depth is None else depth
         self._depth = _depth()
         self._running: dict[str, _Running] = {}
+        self._is_shown = False
+        """Whether the client is sent what each does."""
         self._agent: EffectInterpreter | None = None
 
     def follow(self, agent: "EffectInterpreter") -> None:
@@ -195,13 +207,17 @@ class Children:
             "cwd": start.session_folder,
         }
         cancellation = trio.CancelScope()
-        running = self._running[agent_id] = _Running(start.approval, trio.Event(), cancellation, start.max_cost or 0)
+        running = self._running[agent_id] = _Running(
+            begun, start.approval, trio.Event(), cancellation, start.max_cost or 0
+        )
         agent.approval.on_mode = self._change_modes
         try:
             file = await _make_file(session, begun, start)
             if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
                 raise _not_saved(failure) from failure
             running.has_begun = True
+            if self._is_shown:
+                self._show_state(session, begun)
             progress = _Progress(agent_id, file, on_report)
             outcome: ChildEnd = "cancelled"
             try:
@@ -211,10 +227,40 @@ class Children:
                     outcome, progress.error = "cancelled", ""
             finally:
                 running.has_ended = True
-                progress.show(self._ended(session, begun, progress, outcome))
+                last = self._ended(session, begun, progress, outcome)
+                if self._is_shown:
+                    self._show_state(session, begun, state=outcome, usage=last.usage)
+                progress.show(last)
             return progress.state
         finally:
             del self._running[agent_id]
+
+    def show(self, *, is_wanted: bool) -> None:
+        """Have the client be sent what each does, or no more; see the port."""
+        assert self._agent is not None
+        self._is_shown = is_wanted
+        for running in self._running.values():
+            if is_wanted and running.has_begun and not running.has_ended:
+                self._show_state(self._agent.session, running.begun)
+
+    def _show_state(self, session: Session, begun: ChildBegun, **end: object) -> None:
+        assert self._agent is not None
+        shown = {**shown_child(begun, session.path), **end}
+        self._agent.emitter.emit({"type": "subagent_event", "agentId": begun["agentId"], "agent": shown})
+
+    def _take(self, progress: _Progress, record: Record) -> None:
+        """Take a record of one: show it to a client that asks for it, and follow it."""
+        assert self._agent is not None
+        if self._is_shown and record.get("type") in _SHOWN_RECORDS:
+            agent_id = progress.state.agent_id
+            self._agent.emitter.emit({"type": "subagent_event", "agentId": agent_id, "event": record})
+        progress.take(record)
+
+    async def _room(self) -> None:
+        """Wait until the client has taken enough of what it is shown."""
+        assert self._agent is not None
+        if self._is_shown:
+            await self._agent.emitter.room()
 
     def cancel(self, agent_id: str) -> bool:
         """End one alone; see the port."""
@@ -238,9 +284,14 @@ class Children:
                 await session.sync()
             except SaveError as error:
                 raise _not_saved(error) from error
-            async with child_process(words, start.process_folder, env, start.api_key, progress.take, beside) as process:
+            take = partial(self._take, progress)
+            async with child_process(
+                words, start.process_folder, env, start.api_key, take, self._room, beside
+            ) as process:
                 try:
                     check_state(await process.ask("get_state"), start)
+                    if self._is_shown:  # it may start some of its own
+                        await process.ask("hello", subagents=True)
                     progress.show(progress.state)
                     # With words before it, it is no command of an extension, which only a user may give.
                     await process.ask("prompt", message=f"Task: {request.task}")

@@ -38,8 +38,14 @@ class ChildGone(Exception):
 class ChildProcess:
     """A process that was started. One task reads it; any task may send."""
 
-    def __init__(self, child: Child, on_record: Callable[[Record], None]) -> None:
-        """Take over a process with three pipes; `on_record` takes every record that is no answer."""
+    def __init__(self, child: Child, on_record: Callable[[Record], None], room: Callable[[], Awaitable[None]]) -> None:
+        """Take over a process with three pipes.
+
+        Args:
+            child: The process.
+            on_record: Takes every record that is no answer.
+            room: Waits until more records may come.
+        """
         process = child.process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -47,6 +53,8 @@ class ChildProcess:
         self._child = child
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._on_record = on_record
+        self._room = room
+        self._waiting_for_room = trio.CancelScope()
         self._answers: dict[str, Record | None] = {}
         self._news = trio.Event()
         self._sending = trio.Lock()
@@ -115,6 +123,10 @@ class ChildProcess:
                 for line in decoder.lines():
                     self._take(line)
                 self._ring()
+                with self._waiting_for_room:
+                    await self._room()
+                if not self._waiting_for_room.cancel_called:
+                    self._waiting_for_room = trio.CancelScope()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         finally:
@@ -151,6 +163,7 @@ class ChildProcess:
 
         Takes two seconds at most, and is not cancelled from outside. The tasks that read it must run meanwhile.
         """
+        self._waiting_for_room.cancel()  # an end never waits for what reads the records
         with trio.CancelScope(shield=True):
             await self._stdin.aclose()
             with trio.move_on_after(ORDERLY_END_S), suppress(OSError):
@@ -166,6 +179,7 @@ async def child_process(
     env: Mapping[str, str],
     api_key: str | None,
     on_record: Callable[[Record], None],
+    room: Callable[[], Awaitable[None]],
     beside: Sequence[Callable[["ChildProcess"], Awaitable[None]]] = (),
 ) -> AsyncGenerator[ChildProcess]:
     """Start a sub-agent's process, and end it with the body.
@@ -176,6 +190,7 @@ async def child_process(
         env: Its environment.
         api_key: The key that it is given by a pipe; None: it finds one as this process has.
         on_record: Takes its records.
+        room: Waits until more of them may come.
         beside: Work for as long as it lives.
 
     Raises:
@@ -210,7 +225,7 @@ async def child_process(
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-    process = ChildProcess(child, on_record)
+    process = ChildProcess(child, on_record, room)
     watching = trio.CancelScope(shield=True)  # also while it ends: it could not, if nothing read it
 
     async def read() -> None:

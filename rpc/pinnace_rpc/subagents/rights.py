@@ -56,7 +56,7 @@ LEFT_OUT: Final = frozenset(
 # Paths, which are relative to the folder that the process was started in.
 _PATHS: Final = frozenset({"skills", "prompt_templates", "directories"})
 _TEXTS_OR_FILES: Final = frozenset({"system_prompt", "append_system_prompt"})
-_PROTOCOL: Final = "pi"
+_PROTOCOL: Final = "1.5"
 _LEAST_COST: Final = 0.000001
 """What a limit may be; one answer may cost more than any."""
 

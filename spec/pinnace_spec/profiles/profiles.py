@@ -44,6 +44,7 @@ EVENT_NAMES: Final = (
     "ui_display",
     "ui_tools_expanded",
     "mcp_status",
+    "subagent_event",
     "warning",
     "bash_execution_update",
     "thinking_level_changed",

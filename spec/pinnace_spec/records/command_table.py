@@ -134,6 +134,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "delegate": (list, None, "delegate"),
         "directories": (list, None, "directories"),
         "surfaces": (bool, None, "surfaces"),
+        "subagents": (bool, None, "subagents"),
         "themes": (list, None, "themes"),
         "theme": (str, None, "theme"),
         "toolsExpanded": (bool, None, "toolsExpanded"),

@@ -800,6 +800,8 @@ class Hello(CommandModel):
     """The additional folders from now on, as absolute paths; replace those of `--add-dir`."""
     surfaces: StrictBool | None = None
     """Whether the client draws surfaces of extensions from now on; replaces what it has said before."""
+    subagents: StrictBool | None = None
+    """Whether the client is sent what sub-agents do (`subagent_event`); replaces what it has said before."""
     themes: list[StrictStr] | None = None
     """The names of the client's themes, of which extensions may choose one."""
     theme: StrictStr | None = None

@@ -32,6 +32,7 @@ from pinnace_spec.records.messages import (
     TextContent,
     ThinkingLevel,
     ToolResultMessage,
+    Usage,
     WarningKind,
 )
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
@@ -495,6 +496,48 @@ class McpServer(OutputModel):
         return self
 
 
+class AgentInfo(OutputModel):
+    """A sub-agent of the session."""
+
+    agentId: NonEmpty
+    """The id of its session."""
+    toolCallId: str
+    """The call of `subagent` that has started it, and ends with it."""
+    task: str
+    """The beginning of its task."""
+    state: Literal["running", "completed", "failed", "cancelled", "interrupted"]
+    """`failed`: its run or its process has failed. `interrupted`: the process that had started it has ended."""
+    provider: str
+    model: str
+    cwd: NonEmpty | None = None
+    """Where it works; absent for one that an older release has started."""
+    sessionFile: NonEmpty | None = None
+    """Absent for a session in memory."""
+    usage: Usage | None = None
+    """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
+
+
+class SubagentEvent(OutputModel):
+    """What a sub-agent does, for a client that has asked by `subagents` of `hello`.
+
+    With `agent` where it has begun and where it has ended, and between them with `event` for each record of its
+    conversation.
+    """
+
+    type: Literal["subagent_event"]
+    agentId: NonEmpty
+    agent: AgentInfo | None = None
+    event: dict[str, object] | None = None
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        if (self.agent is None) == (self.event is None):
+            raise ValueError("either agent or event")
+        if self.agent is not None and self.agent.agentId != self.agentId:
+            raise ValueError("agent.agentId: another one than agentId")
+        return self
+
+
 class McpStatus(McpServer):
     """The state of an MCP server, or the number of its tools, has changed."""
 
@@ -536,6 +579,7 @@ _PI: Final[Mapping[str, object]] = {
     "ui_display": UiDisplay,
     "ui_tools_expanded": UiToolsExpanded,
     "mcp_status": McpStatus,
+    "subagent_event": SubagentEvent,
     "warning": WarningEvent,
     "agent_end": AgentEnd,
     "message_start": MessageBracket,

@@ -9,9 +9,9 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.events import EVENTS, AgentWarning, McpServer, SessionEntry
+from pinnace_spec.records.events import EVENTS, AgentInfo, AgentWarning, McpServer, SessionEntry
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
-from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel, Usage
+from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.records.surface_items import ItemKind
 
@@ -409,27 +409,6 @@ class Queue(OutputModel):
     """Whether they wait for the next accepted message."""
     returned: list[ReturnedMessage] | None = None
     """With `returned: true`: every message of the session file that was returned, in the order in which they were."""
-
-
-class AgentInfo(OutputModel):
-    """A sub-agent of the session."""
-
-    agentId: NonEmpty
-    """The id of its session."""
-    toolCallId: str
-    """The call of `subagent` that has started it, and ends with it."""
-    task: str
-    """The beginning of its task."""
-    state: Literal["running", "completed", "failed", "cancelled", "interrupted"]
-    """`failed`: its run or its process has failed. `interrupted`: the process that had started it has ended."""
-    provider: str
-    model: str
-    cwd: NonEmpty | None = None
-    """Where it works; absent for one that an older release has started."""
-    sessionFile: NonEmpty | None = None
-    """Absent for a session in memory."""
-    usage: Usage | None = None
-    """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
 
 
 class Agents(OutputModel):

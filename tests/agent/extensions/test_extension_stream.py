@@ -348,7 +348,7 @@ async def test_a_generator_that_catches_everything_is_still_ended_by_an_abort(ri
 
     builder = MessageBuilder(MODEL, Sink(), 0)
     provider = rig.runner().provider("/ext/a.py", "x", stream)
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(provider.stream, asked(), builder)
             await began.wait()

@@ -150,7 +150,7 @@ class Gated(Agent):
             await work()
             done.set()
 
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(end)
                 while not (done.is_set() and self.is_idle):

@@ -166,7 +166,7 @@ def authorization_server() -> Generator[AuthorizationServer]:
         yield issuer
     finally:
         running.should_exit = running.force_exit = True
-        thread.join(10)
+        thread.join()  # what it leaves is collected with the file of its test
         listening.close()
 
 

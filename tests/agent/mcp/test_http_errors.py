@@ -65,12 +65,12 @@ async def opened(
     """Connect, list the tools, and use the connection."""
 
     async def work(link: ServerLink) -> None:
-        await link.request("tools/list", {}, 5)
+        await link.request("tools/list", {}, 30)
         if use is not None:
             await use(link)  # type: ignore[misc]
 
     given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await open_link(entry_of(web, **fields), given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, work)
 
 
@@ -176,7 +176,7 @@ async def test_marked_arguments_are_headers_and_tools_with_wrong_marks_are_left_
     server = Server(entry_of(web, protocol="auto"), open_it, drop)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await server.request("tools/call", {"name": "in_Region", "arguments": {"region": "Zürich"}})
             await server.request("tools/call", {"name": "in_Region", "arguments": {}})
         nursery.cancel_scope.cancel()
@@ -203,7 +203,7 @@ async def test_a_server_that_is_busy_is_tried_again_twice(web: WebServer, tmp_pa
     server = Server(entry_of(web), open_it, drop)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await server.settled.wait()
         assert (server.state, list(server.tools)) == ("connected", ["echo"])
         # A session that the server does not know any more is opened anew, and the call sent once more.
@@ -404,7 +404,7 @@ async def test_the_token_of_a_provider_is_read_for_each_request_and_sent_to_the_
     entry = read_entry("web", {"url": web.url, "auth": {"provider": "acme"}}, "user", "")
 
     async def use(link: ServerLink) -> None:
-        await link.request("tools/list", {}, 5)
+        await link.request("tools/list", {}, 30)
 
     await open_link(entry, given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, use)
     sent = [headers["authorization"] for _, _, headers in web.seen]

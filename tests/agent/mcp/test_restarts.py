@@ -170,7 +170,7 @@ async def test_a_call_that_waits_for_a_server_fails_when_the_session_has_it_no_l
             except LinkLost as error:
                 failed.append(str(error))
 
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve)
             await tries.server.settled.wait()

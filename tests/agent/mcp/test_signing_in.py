@@ -86,7 +86,7 @@ class Guarded:
         names: list[str] = []
 
         async def use(link: ServerLink) -> None:
-            listed = await link.request("tools/list", {}, 10)
+            listed = await link.request("tools/list", {}, 30)
             names.extend(each["name"] for each in listed["tools"])  # type: ignore[attr-defined]
 
         await open_link(self.entry, self.given, ServerHooks(drop, drop, str, None), "1", lambda: 1.0, use)

@@ -11,6 +11,7 @@ A script runs inside, in the project's folder of a `World`, whose facts are vari
 or nobody: it would harm the machine, or needs a device or a setting that it may not have.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -53,6 +54,8 @@ class Attempt(NamedTuple):
         return self.id.startswith("A")
 
 
+_NICE: Final = os.nice(0)
+"""Of the tests, and so of the process that is attacked."""
 _LIBC: Final = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); "
 
 
@@ -622,7 +625,7 @@ a.sendto(b"x", "late")""",
         """import os, resource
 resource.prlimit(int(os.environ["VICTIM"]), resource.RLIMIT_NOFILE, (64, 64))""",
     ),
-    Attempt("P08", "priority of another process", "sh", "renice +1 -p $VICTIM"),
+    Attempt("P08", "priority of another process", "sh", f"renice {_NICE + 1} -p $VICTIM"),
     Attempt(
         "P09",
         "processors of another process",
@@ -642,8 +645,8 @@ os.sched_setscheduler(int(os.environ["VICTIM"]), os.SCHED_BATCH, os.sched_param(
         "P12",
         "priority of all processes of the user",
         "py",
-        _LIBC + "libc.setpriority(2, 0, 1)",
-        'test "$(cut -d" " -f19 /proc/$VICTIM/stat)" -gt 1',
+        _LIBC + f"libc.setpriority(2, 0, {_NICE + 1})",
+        f'test "$(cut -d" " -f19 /proc/$VICTIM/stat)" -gt {_NICE}',
         "nobody",
     ),
     # What would disturb the others comes last.

@@ -69,6 +69,11 @@ FAULTS = {
     "relative-paths": ("R-ACP-40", "FIL/an-unsaved-text"),
     "assumes-consent": ("R-ACP-41", "FRM/declined"),
     "keeps-its-form": ("R-ACP-42", "FRM/cancelled"),
+    "shows-all-sub-agents": ("R-ACP-70", "SUB/not-offered"),
+    "names-late": ("R-ACP-71", "SUB/a-session-of-its-own"),
+    "works-on": ("R-ACP-72", "SUB/a-session-of-its-own"),
+    "cancels-no-sub-agent": ("R-ACP-73", "SUB/cancelled-alone"),
+    "opens-sub-agents": ("R-ACP-74", "SUB/a-session-of-its-own"),
 }
 """A fault of the tiny agent -> the rule that it breaks, and the scenario that must show it."""
 

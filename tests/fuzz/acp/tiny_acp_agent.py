@@ -22,6 +22,7 @@ METHODS |= {"session/close", "session/delete", "session/set_config_option"}
 ABILITIES: dict[str, Any] = {}
 REPLIES: dict[Any, "asyncio.Future[dict[str, Any]]"] = {}
 BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
+DELEGATE = {"type": "function", "function": {"name": "subagent", "parameters": {"type": "object"}}}
 numbers = itertools.count(1)
 
 
@@ -54,19 +55,26 @@ class Refused(Exception):
 
 
 class Session:
-    def __init__(self, identity: str, cwd: str) -> None:
+    def __init__(self, identity: str, cwd: str, parent: "Session | None" = None) -> None:
         self.id = identity
+        self.parent = parent
         self.cwd = cwd
         self.messages: list[dict[str, Any]] = []
         self.shown: list[dict[str, Any]] = []
         self.queue: list[asyncio.Task[None]] = []
         self.lock = asyncio.Lock()
         self.is_cancelled_early = False
+        self.children: dict[str, asyncio.Task[str]] = {}
 
     def show(self, what: str, /, **fields: Any) -> None:
         update = {"sessionUpdate": what, **fields}
-        self.shown.append(update)
-        write(method="session/update", params={"sessionId": self.id, "update": update})
+        (self.parent or self).shown.append({"of": self.id, **update})
+        publish(self.id, self.parent is not None or what == "subagent_update", update)
+
+
+def publish(identity: str, is_of_child: bool, update: dict[str, Any]) -> None:
+    if not is_of_child or "subagents" in ABILITIES or is_wrong("shows-all-sub-agents"):
+        write(method="session/update", params={"sessionId": identity, "update": update})
 
 
 SESSIONS: dict[str, Session] = {}
@@ -101,7 +109,7 @@ def options(current: str = "m1") -> list[dict[str, Any]]:
 async def ask_model(messages: list[dict[str, Any]]) -> Any:
     """Ask the model once; give text, thinking, calls and the finish reason as they come."""
     address = urlsplit(os.environ["OPENAI_BASE_URL"])
-    body = json.dumps({"model": "m1", "stream": True, "messages": messages, "tools": [BASH]}).encode()
+    body = json.dumps({"model": "m1", "stream": True, "messages": messages, "tools": [BASH, DELEGATE]}).encode()
     reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**24)
     try:
         head = f"POST {address.path}/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
@@ -180,6 +188,30 @@ async def use_file(session: Session, name: str, arguments: dict[str, Any]) -> st
     return "written"
 
 
+async def delegate(session: Session, task: str) -> str:
+    """Have a sub-agent do a task, in a session of its own."""
+    child = Session(f"c{next(numbers)}-{session.id}", session.cwd, session)
+    child.messages.append({"role": "user", "content": f"Task: {task}"})
+    named = {"sessionId": child.id, "description": task, "capabilities": {"cancel": {}}, "state": {"state": "running"}}
+    if not is_wrong("names-late"):
+        session.show("subagent_update", **named)
+    work = session.children[child.id] = asyncio.create_task(turn(child))
+    reason = "cancelled"
+    try:
+        reason = await work
+    except asyncio.CancelledError:
+        if not work.cancelled():  # the prompt is, and not the sub-agent alone
+            work.cancel()
+            raise
+    finally:
+        if is_wrong("names-late"):
+            session.show("subagent_update", **named)
+        if not is_wrong("works-on"):
+            session.show("subagent_update", sessionId=child.id, state={"state": "idle", "stopReason": reason})
+        del session.children[child.id]
+    return str(child.messages[-1]["content"])
+
+
 async def carry_out(session: Session, call: dict[str, Any]) -> None:
     identity = f"t{next(numbers)}-{session.id}"
     name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
@@ -193,7 +225,10 @@ async def carry_out(session: Session, call: dict[str, Any]) -> None:
     status = "failed"
     try:
         try:
-            output = await (run_bash(command) if name == "bash" else use_file(session, name, arguments))
+            if name == "subagent":
+                output = await delegate(session, arguments["task"])
+            else:
+                output = await (run_bash(command) if name == "bash" else use_file(session, name, arguments))
             status = "completed"
         except OSError as error:
             output = str(error)
@@ -230,7 +265,8 @@ async def prompt(session: Session, identity: Any, blocks: list[dict[str, Any]]) 
             if said == "/ask":
                 said = f"answer: {await consent(session)}"
             session.messages.append({"role": "user", "content": said})
-            session.shown.append({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": said}})
+            spoken = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": said}}
+            session.shown.append({"of": session.id, **spoken})
             reason = await turn(session)
             if reason == "refusal" and not is_wrong("keeps-the-refused"):
                 del session.messages[kept:]
@@ -272,6 +308,15 @@ async def cancel(session: Session) -> None:
         task.cancel()
 
 
+async def cancel_named(identity: str) -> None:
+    """Cancel the work of a session, or a sub-agent alone."""
+    if identity in SESSIONS:
+        await cancel(SESSIONS[identity])
+    for session in () if is_wrong("cancels-no-sub-agent") else SESSIONS.values():
+        if identity in session.children:
+            session.children[identity].cancel()
+
+
 # Requests.
 
 
@@ -295,10 +340,12 @@ def reopened(params: dict[str, Any], *, is_replayed: bool) -> dict[str, Any]:
         raise Refused(-32002, f"no session {identity}")
     session = SESSIONS[identity] = Session(identity, found["cwd"])
     session.messages = found["messages"]
-    for update in found["shown"] if is_replayed else ():
+    session.shown = found["shown"]
+    for kept in found["shown"] if is_replayed else ():
+        update = {name: value for name, value in kept.items() if name != "of"}
         if "messageId" in update and is_wrong("other-ids"):
             update = {**update, "messageId": update["messageId"] + "x"}
-        session.show(update.pop("sessionUpdate"), **update)
+        publish(kept["of"], kept["of"] != identity or update["sessionUpdate"] == "subagent_update", update)
     return {}
 
 
@@ -343,7 +390,7 @@ async def requested(method: str, params: dict[str, Any], identity: Any) -> Any:
             if params["configId"] != "model":
                 raise Refused(-32602, "configId: no option")
             return {"configOptions": [] if is_wrong("no-options") else options(params["value"])}
-        case _ if is_wrong("any-session"):
+        case _ if is_wrong("any-session") or (is_wrong("opens-sub-agents") and params["sessionId"].startswith("c")):
             return {"stopReason": "end_turn"}
         case _:
             begin(opened(params["sessionId"]), identity, params["prompt"])
@@ -360,8 +407,8 @@ async def take(message: Any) -> None:
         return None
     method, params, identity = message["method"], message.get("params", {}), message.get("id")
     if identity is None:
-        if method == "session/cancel" and params["sessionId"] in SESSIONS:
-            await cancel(SESSIONS[params["sessionId"]])
+        if method == "session/cancel":
+            await cancel_named(params["sessionId"])
         return None
     try:
         if method not in METHODS:

@@ -55,9 +55,9 @@ def test_the_end_of_the_server_ends_what_waits() -> None:
         is_waiting.set()
         reply.wait_gone()
 
-    with RawServer(wait) as server, socket.create_connection((LOOPBACK, server.port), 10) as client:
+    with RawServer(wait) as server, socket.create_connection((LOOPBACK, server.port), 60) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert is_waiting.wait(10)
+        assert is_waiting.wait(60)
         server.close()
         assert client.recv(1) == b""
 

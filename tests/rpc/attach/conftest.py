@@ -32,7 +32,7 @@ from pinnace_rpc.host.protocol import (
     parse_request,
 )
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 class Requested:

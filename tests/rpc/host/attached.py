@@ -32,7 +32,7 @@ from pinnace_rpc.host.protocol import (
 )
 from pinnace_spec.host.records import HOST_RECORDS
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 PROGRAM = (sys.executable, "-P", "-m", "pinnace_rpc")
 OFFLINE = ("--provider", "offline")
 Record = dict[str, Any]  # Any: JSON

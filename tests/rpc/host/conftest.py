@@ -13,7 +13,7 @@ from tests.source_tree import PYTHONPATH
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_rpc.host.agents.ports import AgentLaunch, HostedProcess
 
-LIMIT_S = 30
+LIMIT_S = 60
 
 
 @pytest.fixture

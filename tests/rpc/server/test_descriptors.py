@@ -60,7 +60,7 @@ def test_a_parent_finds_its_descriptors_blocking_however_the_process_ends(
             os.close(to_agent)
         for each in ENDS[end]:
             agent.send_signal(each)
-        agent.wait(10)
+        agent.wait(60)
 
     assert make is make_sockets or during == (True, True)
     assert (True, True) == (os.get_blocking(stdin), os.get_blocking(stdout))

@@ -119,6 +119,7 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
         "extension_ui_resolved",
         "client_request",
         "mcp_status",
+        "subagent_event",
         "warning",
         "entry_appended",
         "ui_surface_open",

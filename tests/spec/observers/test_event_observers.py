@@ -88,6 +88,14 @@ def listed(*children: tuple[str, str]) -> str:
     return LIST % ", ".join(f'{{"agentId": "{name}", "state": "{state}"}}' for name, state in children)
 
 
+def shown(identity: str, state: str = "") -> str:
+    """Write what a client is shown of a sub-agent: its state, or something that it does."""
+    agent = f'"agent": {{"agentId": "{identity}", "toolCallId": "c1", "state": "{state}"}}'
+    event = '"event": {"type": "message_end"}'
+    return f'< subagent_event {{"agentId": "{identity}", {agent if state else event}}}\n'
+
+
+SHOWING = '> hello h {"subagents": true}\n< ok h\n' + CHILDREN + child("start")  # to step 11
 ONE_CHILD = CHILDREN + child("start") + child("update", "k")  # to step 10
 TWO_CHILDREN = ONE_CHILD + child("start", call="c2") + child("update", "m", call="c2")  # to step 12
 
@@ -112,6 +120,16 @@ GOOD: list[tuple[str, str, str]] = [
         + " / says done / turn_end / agent_end / settled\n"
         + '> new_session n\n< session_changed {"reason": "new", "by": "client"} / ok n {"cancelled": false}\n'
         + listed(),
+    ),
+    (
+        "a sub-agent that is shown from its beginning to its end",
+        "I-SUB-1",
+        SHOWING + shown("k", "running") + shown("k") + shown("k", "completed") + child("end", "k", "completed"),
+    ),
+    (
+        "a sub-agent that is shown no more",
+        "I-SUB-1",
+        SHOWING + shown("k", "running") + '> hello i {"subagents": false}\n< ok i\n' + child("end", "k", "completed"),
     ),
     ("a surface that is drawn and closed", "I-UI-2", DRAWING + SIZED + DRAWN + UNDRAWN),
     ("an input that is taken", "I-UI-2", DRAWING + TYPED + TAKEN % 1 + TAKEN % 2 + TAKEN % 2 + UNDRAWN),
@@ -286,6 +304,20 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
         "I-SUB-1",
         ONE_CHILD + child("start", call="c2") + child("update", "k", call="c2"),
         [(10, 12)],
+    ),
+    ("a sub-agent that is shown and was not asked for", "I-SUB-1", CHILDREN + shown("k", "running"), [(9,)]),
+    ("what a sub-agent does before it has begun", "I-SUB-1", SHOWING + shown("k"), [(12,)]),
+    (
+        "what a sub-agent does when it has ended",
+        "I-SUB-1",
+        SHOWING + shown("k", "running") + shown("k", "failed") + shown("k"),
+        [(14,)],
+    ),
+    (
+        "a call that ends before the end of its sub-agent is shown",
+        "I-SUB-1",
+        SHOWING + shown("k", "running") + child("end", "k", "completed"),
+        [(12, 13)],
     ),
     ("a surface that is not offered any more", "I-UI-2", DRAWING.replace("true", "false"), [(3,)]),
     ("a surface that is opened twice", "I-UI-2", DRAWING + DRAWING, [(3, 6)]),

@@ -41,12 +41,14 @@ LATER_TYPES = {
     "ui_display",
     "ui_tools_expanded",
     "mcp_status",
+    "subagent_event",
     "warning",
     "session_changed",
     "extension_ui_resolved",
 }
 
 WANTED: Json = {"submitted": "hello", "followUp": True, "action": "app.clear", "declined": True}
+CHILD: Json = {"agentId": "k", "toolCallId": "c1", "task": "t", "state": "running", "provider": "p", "model": "m"}
 COST: Json = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
 USAGE: Json = {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 3, "cost": COST}
 USER: Json = {"role": "user", "content": [{"type": "text", "text": "hello"}], "timestamp": 1}
@@ -132,13 +134,15 @@ RECORDS: list[Json] = [
     {"type": "ui_display", **DISPLAY},
     {"type": "ui_tools_expanded", "expanded": True},
     {"type": "mcp_status", **SERVER},
+    {"type": "subagent_event", "agentId": "k", "agent": {**CHILD, "cwd": "/w", "sessionFile": "/s", "usage": USAGE}},
+    {"type": "subagent_event", "agentId": "k", "event": {"type": "agent_start"}},
     {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
     {"type": "session_changed", "reason": "new", "by": "client", **SESSION},
     {"type": "extension_ui_resolved", "id": "r1", "reason": "timeout"},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
 ]
 # What is open on purpose.
-OPEN = {"args", "arguments", "details", "entry"}
+OPEN = {"args", "arguments", "details", "entry", "event"}
 # Fields that say nothing by their absence, or may be null.
 OPTIONAL = {
     *("key", "layout", "width", "minWidth", "maxHeight", "row", "column"),
@@ -196,6 +200,7 @@ def test_every_type_and_every_field_stands_in_the_examples() -> None:
         optional = {"errorMessage", "timeout"} | (
             {"toolCallId", "optionKinds", "url", "paste"} if record["type"] == "extension_ui_request" else set[str]()
         )
+        optional |= {"agent", "event"} if record["type"] == "subagent_event" else set[str]()  # either
         assert set(type(model).model_fields) - optional == set(record) - optional
 
 

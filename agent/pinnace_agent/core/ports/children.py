@@ -83,6 +83,10 @@ class ChildAgents(Protocol):
         """
         ...
 
+    def show(self, *, is_wanted: bool) -> None:
+        """Have the client be sent what each does, from now on, or no more (R-SUB-09)."""
+        ...
+
     def cancel(self, agent_id: str) -> bool:
         """End one alone, whose `run` then returns its end as `cancelled`; return False if none works under the id."""
         ...

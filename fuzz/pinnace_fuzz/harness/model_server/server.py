@@ -43,7 +43,7 @@ LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 256
 # Generated deltas are written in blocks of about this size, so that memory does not grow with their number.
 BLOCK_BYTES = 65_536
-JOIN_TIMEOUT_S = 5.0
+JOIN_TIMEOUT_S = 30.0
 
 FORMATS: Mapping[str, Callable[[str], WireFormat]] = {
     "/chat/completions": OpenAiChat,

@@ -20,5 +20,7 @@ class Abilities(NamedTuple):
     """It can run the agent's program at a terminal, for a login."""
     plans: bool = False
     """It tracks plans by their ids."""
+    children: bool = False
+    """It shows sub-agents as sessions of their own."""
     files: Sequence[str] = ()
     """What it does with files, as the agent calls it."""

@@ -1,15 +1,26 @@
 """What several versions write alike, or have in common: updates, options of questions, methods to log in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_rpc.acp.translation.shown import CompactionEnded, InfoChanged, Json, Noticed, Update, UsageChanged
+from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR
+from pinnace_rpc.acp.translation.shown import (
+    ChildState,
+    CompactionEnded,
+    InfoChanged,
+    Json,
+    Noticed,
+    Update,
+    UsageChanged,
+)
 from pinnace_rpc.acp.translation.version import Question
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
 API_KEY: Final = "api-key"
 LOGIN: Final = "login"
 
+_CHILD_ENDS: Final[Mapping[ChildState, str]] = {"completed": "end_turn", "cancelled": "cancelled"}
+"""The reasons for the ends of sub-agents that are no errors."""
 RETRYING: Final = "The model's server failed; trying again"
 
 
@@ -58,6 +69,17 @@ def untitled() -> Update:
 def details(shown: Json) -> Update:
     """Return what no version has a field for."""
     return {"sessionUpdate": "session_info_update", "_meta": {"pinnace": shown}}
+
+
+def child_state(state: ChildState) -> Update:
+    """Return the state of a sub-agent: it works, or has ended for a reason."""
+    if state == "running":
+        return {"state": "running"}
+    found: Update = {"state": "idle", "stopReason": _CHILD_ENDS.get(state, "error")}
+    if state not in _CHILD_ENDS:
+        text = "the sub-agent has failed" if state == "failed" else "the sub-agent was interrupted"
+        found["error"] = {"code": INTERNAL_ERROR, "message": text}
+    return found
 
 
 class LoginMethod(NamedTuple):

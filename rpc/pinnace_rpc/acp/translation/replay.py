@@ -5,7 +5,7 @@ failed. Entries that show nothing, or that can't be read, are left out.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.acp.translation.prompts import user_blocks
@@ -28,18 +28,22 @@ from pinnace_rpc.acp.translation.translator import (
     whole_block,
 )
 
-_Results: TypeAlias = Mapping[tuple[str, int], Json]
-"""The results of calls, by the entry of the answer and the position of the call."""
+_Results: TypeAlias = Mapping[str, Json]
+"""The results of calls, by their ids."""
+NO_RESULTS: Final[_Results] = {}
 
 
-def replay(branch: Sequence[Json], unfinished: Container[object] = ()) -> Iterator[Shown]:
+def replay(
+    branch: Sequence[Json], unfinished: Container[object] = (), ended: Mapping[str, Json] = NO_RESULTS
+) -> Iterator[Shown]:
     """Yield what a session shows.
 
     Args:
         branch: The entries of its active branch.
         unfinished: The ids of calls that may still end.
+        ended: The results of calls that have ended and may have no entry yet, by the ids of the calls.
     """
-    results = _found_results(branch)
+    results = {**ended, **_found_results(branch)}
     hidden = _hidden(branch)
     for entry in branch:
         if entry["id"] not in hidden:
@@ -57,7 +61,9 @@ def last_answer(branch: Sequence[Json]) -> tuple[str, Json, frozenset[int]] | No
         if role not in ("toolResult", None) or entry.get("type") == "custom_message":
             return None
     identity = str(end[0]["id"])
-    return identity, message, frozenset(index for _, index in _found_results(end))
+    found = _found_results(end)
+    done = (at for at, _ in enumerate(call_blocks(message)) if call_id(identity, at) in found)
+    return identity, message, frozenset(done)
 
 
 def tail(branch: Sequence[Json]) -> Sequence[Json]:
@@ -115,8 +121,9 @@ def _answer(identity: str, message: Json, results: _Results, unfinished: Contain
     for each in as_array(message.get("content")):
         block = as_object(each) or {}
         if block.get("type") == "toolCall":
-            result = results.get((identity, calls))
             call = Call(call_id(identity, calls), str(block.get("name", "tool")), arguments=arguments_of(block))
+            call.agent_id = str(block.get("id", ""))
+            result = results.get(call.id)
             if call.id in unfinished:
                 call.status = "in_progress"
             elif result is None:
@@ -140,17 +147,17 @@ def _shell(identity: str, message: Json) -> Shown:
 
 
 def _found_results(branch: Sequence[Json]) -> _Results:
-    found: dict[tuple[str, int], Json] = {}
-    open_calls: list[tuple[str, int, str]] = []
+    found: dict[str, Json] = {}
+    open_calls: list[tuple[str, str]] = []
     for entry in branch:
         fields = as_object(entry.get("message")) or {}
         if fields.get("role") == "assistant":
             blocks = enumerate(block for _, block in call_blocks(fields))
-            open_calls = [(str(entry["id"]), index, str(block.get("id", ""))) for index, block in blocks]
+            open_calls = [(call_id(str(entry["id"]), index), str(block.get("id", ""))) for index, block in blocks]
         elif fields.get("role") == "toolResult":
             for call in open_calls:
-                if call[2] == fields.get("toolCallId"):
-                    found[call[0], call[1]] = fields
+                if call[1] == fields.get("toolCallId"):
+                    found[call[0]] = fields
                     open_calls.remove(call)
                     break
     return found

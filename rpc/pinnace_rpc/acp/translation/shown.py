@@ -212,6 +212,15 @@ class PlanChanged(NamedTuple):
     """Each with `content`, `priority` and `status`."""
 
 
+ChildState: TypeAlias = Literal["running", "completed", "failed", "cancelled", "interrupted"]
+
+
+class ChildWorks(NamedTuple):
+    """The session is that of a sub-agent, which works, or has ended."""
+
+    state: ChildState
+
+
 Shown: TypeAlias = (
     UserMessage
     | Said
@@ -236,4 +245,5 @@ Shown: TypeAlias = (
     | Noticed
     | Remarked
     | PlanChanged
+    | ChildWorks
 )

@@ -7,6 +7,7 @@ protocol, requests, dialogs or how a turn ends. Work per record does not depend 
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
 from pinnace_agent.core.json_access import as_array, as_object
@@ -55,6 +56,10 @@ class Translator:
         """Those of them that have not begun."""
         self._running: dict[object, Call] = {}
         """By what the agent's records name them by (`_key`)."""
+        self._results: dict[str, Json] = {}
+        """What those of them have returned that have ended, by their ids: their entries come when all have ended."""
+        self._stored = 0
+        """The number of them whose entries have come."""
         self._compaction = ""
         self._is_compacting = False
         self._own_messages: set[str] = set()
@@ -73,7 +78,7 @@ class Translator:
         self.answer: Json | None = None
         """The last answer of a model that has ended."""
 
-    def join(self, shown: Container[str], answer: tuple[str, Json, Container[int]] | None) -> None:
+    def join(self, shown: Container[str], answer: tuple[str, Json, AbstractSet[int]] | None) -> None:
         """Go on behind entries: an entry may be there before the records that show it.
 
         Args:
@@ -88,6 +93,8 @@ class Translator:
         self._by_index.clear()
         self._waiting.clear()
         self._calls.clear()
+        self._results.clear()
+        self._stored = len(done)
         if not _has_failed(message):
             self._expect_calls(message, done)
 
@@ -116,6 +123,11 @@ class Translator:
     def unfinished(self) -> frozenset[str]:
         """The ids of the calls of the last complete answer that have not ended."""
         return frozenset(call.id for call in self._calls if call.status not in ENDED)
+
+    @property
+    def results(self) -> Mapping[str, Json]:
+        """The results of the calls of the last complete answer that have ended, by their ids, as messages have them."""
+        return self._results
 
     def expect(self, message_id: str) -> None:
         """Take notice of a message that this client has sent."""
@@ -150,10 +162,10 @@ class Translator:
         translate = self._by_type.get(cast("str", record["type"]))
         return iter(()) if translate is None else translate(record)
 
-    def close(self) -> Iterator[Shown]:
-        """Yield the end of every call that was announced and has none."""
+    def close(self, status: Status = "cancelled") -> Iterator[Shown]:
+        """Yield the end of every call that was announced and has none, with this status."""
         for call in (*self._by_index.values(), *self._calls, *self._running.values()):
-            yield from self._fail(call, "cancelled")
+            yield from self._fail(call, status)
         self._by_index.clear()
         self._calls.clear()
         self._waiting.clear()
@@ -210,6 +222,9 @@ class Translator:
             self.answer = message
             if entry not in self._shown:
                 yield from self._end_answer(entry, message)
+        elif message.get("role") == "toolResult":
+            if entry not in self._shown:
+                yield from self._store_result(message)
         elif entry != self._begun:
             yield from self._said(entry, message)
 
@@ -243,6 +258,8 @@ class Translator:
             return
         self._calls = calls
         self._waiting = deque(calls)
+        self._results.clear()
+        self._stored = 0
 
     # Calls.
 
@@ -281,8 +298,21 @@ class Translator:
         call = self._running.pop(_key(record), None)
         if call is None or call.status in ENDED:
             return
-        result = cast("Json", record["result"])
-        call.status = result_status(result, is_error=record.get("isError") is True)
+        yield from self._finish(call, {**cast("Json", record["result"]), "isError": record.get("isError") is True})
+
+    def _store_result(self, message: Json) -> Iterator[Shown]:
+        """Take the entry of the next result. A call may have ended before this session was joined."""
+        if self._stored >= len(self._calls):
+            return
+        call = self._calls[self._stored]
+        self._stored += 1
+        if call.status not in ENDED:
+            self._running = {key: each for key, each in self._running.items() if each is not call}
+            yield from self._finish(call, message)
+
+    def _finish(self, call: Call, result: Json) -> Iterator[Shown]:
+        call.status = result_status(result, is_error=result.get("isError") is True)
+        self._results[call.id] = result
         yield CallEnded(call, result)
         yield from planned(call, result)
 

@@ -434,6 +434,40 @@ class McpServer(TypedDict):
     error: NotRequired[str]
 
 
+class AgentInfo(TypedDict):
+    """A sub-agent of the session."""
+
+    agentId: str
+    """The id of its session."""
+    toolCallId: str
+    """The call of `subagent` that has started it, and ends with it."""
+    task: str
+    """The beginning of its task."""
+    state: Literal["running", "completed", "failed", "cancelled", "interrupted"]
+    """`failed`: its run or its process has failed. `interrupted`: the process that had started it has ended."""
+    provider: str
+    model: str
+    cwd: NotRequired[str]
+    """Where it works; absent for one that an older release has started."""
+    sessionFile: NotRequired[str]
+    """Absent for a session in memory."""
+    usage: NotRequired[Usage]
+    """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
+
+
+class SubagentEvent(TypedDict):
+    """What a sub-agent does, for a client that has asked by `subagents` of `hello`.
+
+    With `agent` where it has begun and where it has ended, and between them with `event` for each record of its
+    conversation.
+    """
+
+    type: Literal["subagent_event"]
+    agentId: str
+    agent: NotRequired[AgentInfo]
+    event: NotRequired[dict[str, object]]
+
+
 class McpStatus(TypedDict):
     """The state of an MCP server, or the number of its tools, has changed."""
 
@@ -537,6 +571,7 @@ Event: TypeAlias = (
     | UiDisplay
     | UiToolsExpanded
     | McpStatus
+    | SubagentEvent
     | WarningEvent
     | AgentEnd
     | MessageBracket

@@ -10,9 +10,9 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from pinnace_rpc.client.records.events import AgentWarning, McpServer, SessionEntry
+from pinnace_rpc.client.records.events import AgentInfo, AgentWarning, McpServer, SessionEntry
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.messages import ApprovalMode, Message, Model, QueueMode, ThinkingLevel, Usage
+from pinnace_spec.records.messages import ApprovalMode, Message, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.surface_items import ItemKind
 
 
@@ -344,27 +344,6 @@ class Queue(TypedDict):
     """Whether they wait for the next accepted message."""
     returned: NotRequired[list[ReturnedMessage]]
     """With `returned: true`: every message of the session file that was returned, in the order in which they were."""
-
-
-class AgentInfo(TypedDict):
-    """A sub-agent of the session."""
-
-    agentId: str
-    """The id of its session."""
-    toolCallId: str
-    """The call of `subagent` that has started it, and ends with it."""
-    task: str
-    """The beginning of its task."""
-    state: Literal["running", "completed", "failed", "cancelled", "interrupted"]
-    """`failed`: its run or its process has failed. `interrupted`: the process that had started it has ended."""
-    provider: str
-    model: str
-    cwd: NotRequired[str]
-    """Where it works; absent for one that an older release has started."""
-    sessionFile: NotRequired[str]
-    """Absent for a session in memory."""
-    usage: NotRequired[Usage]
-    """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
 
 
 class Agents(TypedDict):

@@ -240,6 +240,12 @@ MEANINGS: Final[Mapping[str, str]] = {
     "Shortcuts.shortcuts": "The keys, in the order of registration; of a key that is there twice the last one counts.",
     "UiSurfaceClose.surface": "The surface's name.",
     "UiSurfaceDraw.surface": "The surface's name.",
+    "SubagentEvent.agentId": "The sub-agent.",
+    "SubagentEvent.agent": "The sub-agent as `list_agents` has it: when it has begun, and when it has ended.",
+    "SubagentEvent.event": (
+        "A record of its process as the profile `1.5` has it: of a message, a call, a compaction, a retry, or of a "
+        "sub-agent of its own."
+    ),
     "SurfaceLayout.anchor": "The edge or corner of the screen at which the overlay lies; absent: the middle.",
     "SurfaceLayout.width": "How wide it is.",
     "SurfaceLayout.minWidth": "The fewest columns that it has, if the screen has these.",

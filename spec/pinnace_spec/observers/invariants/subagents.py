@@ -1,6 +1,8 @@
 """Sub-agents: I-SUB-1 (each that a record names is listed, ends once, and does not outlive the call that started it).
 
-Pure. Not judged with extensions, which may replace the tool or its results. Sources: R-SUB-01, R-SUB-05, R-SUB-07.
+What a client is shown of one is between its beginning and its end, and nothing is shown to a client that has not asked.
+Pure. Not judged with extensions, which may replace the tool or its results. Sources: R-SUB-01, R-SUB-05, R-SUB-07,
+R-SUB-09.
 """
 
 from dataclasses import dataclass
@@ -42,6 +44,10 @@ class SubagentsEnd(Automaton):
         self._of_calls: dict[str, set[str]] = {}
         """The sub-agents of the calls that are carried out."""
         self._doubled: set[str] = set()
+        self._is_asked = False
+        """Whether the client is shown what sub-agents do."""
+        self._shown: set[str] = set()
+        """Those whose beginning it was shown, and whose end it was not."""
 
     def take(self, step: Step) -> None:
         """Follow calls of the tool, and lists."""
@@ -52,9 +58,17 @@ class SubagentsEnd(Automaton):
             self._answer(answered, step)
             return
         record = edge.as_record(step.record)
+        if step.direction == "in":
+            # Its answer may be behind what it has caused.
+            self._is_asked = self._is_asked or (
+                edge.text(record, "type") == "hello" and record.get("subagents") is True
+            )
+            return
         match edge.out_kind(step):
             case "session_changed":
                 self._forget()
+            case "subagent_event":
+                self._show(step.number, record)
             case "tool_execution_start" if edge.text(record, "toolName") == _TOOL:
                 self._start(edge.text(record, "toolCallId"))
             case "tool_execution_update" if edge.text(record, "toolName") == _TOOL:
@@ -75,6 +89,22 @@ class SubagentsEnd(Automaton):
         self._children.clear()
         self._of_calls.clear()
         self._doubled.clear()
+        self._shown.clear()
+
+    def _show(self, number: int, record: Record) -> None:
+        """Take what the client is shown of a sub-agent."""
+        self.armed += 1
+        identity, agent = edge.text(record, "agentId"), edge.inner(record, "agent")
+        if not self._is_asked:
+            self.report(f"record {number} shows a sub-agent, and the client has not asked", number, rules=("R-SUB-09",))
+        if agent:
+            call, state = edge.text(agent, "toolCallId"), edge.text(agent, "state")
+            child = self._children.setdefault(identity, _Child(call, number))
+            self._of_calls.setdefault(call, set()).add(identity)
+            self._become(number, child, state, f"record {number} shows a sub-agent as {edge.shown(state)}")
+            (self._shown.add if state == _RUNNING else self._shown.discard)(identity)
+        elif identity not in self._shown:
+            self.report(f"record {number} shows a sub-agent that does not work", number, rules=("R-SUB-09",))
 
     def _name(self, number: int, record: Record, result: Record) -> None:
         """Take what a record of a call says of a sub-agent."""
@@ -103,12 +133,18 @@ class SubagentsEnd(Automaton):
         for identity in self._of_calls.pop(call, ()):
             if call not in self._doubled:
                 self._children[identity].outlived = number
+                if identity in self._shown:
+                    what = f"record {number} ends the call of a sub-agent whose end was not shown"
+                    self.report(what, self._children[identity].named, number, rules=("R-SUB-09",))
         if edge.text(edge.inner(edge.inner(result, "details"), "agent"), "state") == _RUNNING:
             self.report(f"record {number} ends the call of a sub-agent that it reports as running", number)
 
     def _answer(self, answered: Sent, step: Step) -> None:
         if answered.kind in SESSION_COMMANDS:
             self._forget()
+        if answered.kind == "hello" and answered.record.get("subagents") is False:
+            self._is_asked = False
+            self._shown.clear()
         if answered.kind == "list_agents":
             self._list(step.number, edge.inner(edge.as_record(step.record), "data"))
 

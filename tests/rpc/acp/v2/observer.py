@@ -31,6 +31,7 @@ class _Session:
         self.resuming = 0
         self.has_state = True
         self.is_closed = False
+        self.parent: _Session | None = None
 
 
 class Observer2:
@@ -88,6 +89,16 @@ class Observer2:
 
     def _updated(self, session: _Session, update: Json) -> Iterator[Fault]:
         kind = update["sessionUpdate"]
+        if kind == "subagent_update":
+            child = self._sessions.setdefault(update["sessionId"], _Session())
+            if (child.parent or session) is not session or (child.parent is None and (child.shown or child.calls)):
+                yield Fault(RULE, f"announced late, or by another session: {update}")
+            if child.parent is not None and update["state"]["state"] == "idle" != child.state:
+                yield Fault(RULE, f"a sub-agent is idle before its own session is: {update}")
+            child.parent = session
+            if session.resuming and update["state"]["state"] == "running":  # it is shown from anew
+                self._sessions[update["sessionId"]] = child = _Session()
+                child.parent = session
         if kind == "state_update":
             yield from self._state(session, update)
         elif kind in OF_TURNS and session.state == "idle" and not session.resuming:
@@ -116,6 +127,8 @@ class Observer2:
         if former == "idle" and state != "running":
             yield Fault(RULE, f"from idle to {state}")
         if state == "idle":
+            if working := [each for each in self._sessions.values() if each.parent is session and each.state != "idle"]:
+                yield Fault(RULE, f"idle, and {len(working)} sub-agents work")
             if "stopReason" not in update:
                 yield Fault(RULE, f"work ends without a reason: {update}")
             if open_calls := [call for call, status in session.calls.items() if status not in ENDED]:

@@ -24,7 +24,7 @@ PADDING = "word " * 300
 KEPT_TOKENS = 200
 HISTORY = (f"{PADDING}one", f"{PADDING}two")
 # Far more than a step takes on a busy machine; only a disagreement waits so long.
-STEP_TIMEOUT_S = 10.0
+STEP_TIMEOUT_S = 30.0
 _RESPONSES = ("queued", "started", "handled")
 _TYPES = {
     "agent_start": "agent_start",

@@ -66,6 +66,7 @@ class Version1:
             addresses=given.has("elicitation", "url"),
             terminals=(as_object(given.fields.get("auth")) or {}).get("terminal") is True,
             plans=given.has("plan"),
+            children=given.has("subagents"),
             files=[method for name, method in _FILES if files.get(name) is True],
         )
 

@@ -18,6 +18,7 @@ from pinnace_rpc.acp.translation.shown import (
     CallFailed,
     CallProgressed,
     CallReplayed,
+    ChildWorks,
     Command,
     CommandsChanged,
     CompactionBegan,
@@ -82,6 +83,7 @@ class Updates:
             Noticed: self._noticed,
             Remarked: lambda shown: iter((_remark(shown.text),)),
             PlanChanged: self._plan,
+            ChildWorks: lambda shown: iter(()),  # the session that has started it shows it
         }
 
     def of(self, shown: Shown) -> Iterator[Update]:

@@ -68,6 +68,7 @@ class Version2:
             compactions=True,
             switches=True,
             plans=True,
+            children=True,
             forms=given.has("elicitation", "form"),
             addresses=given.has("elicitation", "url"),
             terminals=given.has("auth", "terminal"),

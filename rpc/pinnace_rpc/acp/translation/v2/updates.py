@@ -10,7 +10,17 @@ from urllib.parse import quote
 
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.acp.translation import tool_calls
-from pinnace_rpc.acp.translation.parts import RETRYING, chunk, compaction_end, details, info, notice, untitled, usage
+from pinnace_rpc.acp.translation.parts import (
+    RETRYING,
+    child_state,
+    chunk,
+    compaction_end,
+    details,
+    info,
+    notice,
+    untitled,
+    usage,
+)
 from pinnace_rpc.acp.translation.shown import (
     Call,
     CallAnnounced,
@@ -19,6 +29,7 @@ from pinnace_rpc.acp.translation.shown import (
     CallFailed,
     CallProgressed,
     CallReplayed,
+    ChildWorks,
     CommandsChanged,
     CompactionBegan,
     CompactionEnded,
@@ -96,6 +107,7 @@ class Updates:
             Noticed: lambda shown: iter((notice(shown),)),
             Remarked: lambda shown: iter((notice(Noticed("info", shown.text)),)),
             PlanChanged: self._plan,
+            ChildWorks: lambda shown: iter(({"sessionUpdate": "state_update", **child_state(shown.state)},)),
         }
 
     def of(self, shown: Shown) -> Iterator[Update]:

@@ -1,0 +1,176 @@
+"""Sub-agents in an editor: sessions of their own, for clients of version 1 that offer `subagents`, and of version 2."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.rpc.acp.conftest import StartAcp, opened, text
+from tests.rpc.acp.v2.conftest import acp2, idle, states, transcript
+from tests.rpc.acp.v2.conftest import begun as begun2
+from tests.rpc.acp.v2.conftest import opened as opened2
+
+from pinnace_fuzz.acp.agent import AcpAgent, Message
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.script import Scripted
+
+MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
+__all__ = ["acp2"]
+
+TOOLS = ("--tools", "+subagent")
+
+
+def call(*tasks: str) -> Mapping[str, Any]:  # Any: JSON
+    return {"tool_calls": [{"name": "subagent", "args": {"task": task}} for task in tasks], "match": "delegate"}
+
+
+SEARCH = {"tool_calls": [{"name": "bash", "args": {"command": "echo found; exit 3"}}], "match": "Task: count"}
+ANSWER = {"reasoning": ["hm"], "text": ["two", " sails"], "match": "Task: count"}
+SCRIPT = [call("count\nthe sails"), SEARCH, ANSWER, {"text": "thanks"}]
+
+
+def children(updates: Sequence[Message]) -> list[Message]:
+    return [each for each in updates if each["sessionUpdate"] == "subagent_update"]
+
+
+def whole(updates: Sequence[Message]) -> list[Message]:
+    """What a client of version 1 has in the end: texts by their message, and calls with their last fields."""
+    found: dict[tuple[str, str], Message] = {}
+    for each in updates:
+        kind = each["sessionUpdate"]
+        if kind in ("agent_message_chunk", "agent_thought_chunk"):
+            entity = found.setdefault((kind, each["messageId"]), {"kind": kind, "text": ""})
+            entity["text"] += each["content"]["text"]
+        elif kind in ("tool_call", "tool_call_update"):
+            fields = {name: value for name, value in each.items() if name != "sessionUpdate"}
+            found.setdefault(("call", each["toolCallId"]), {}).update(fields)
+        elif kind == "session_message":
+            found["message", each["messageId"]] = dict(each)
+    return list(found.values())
+
+
+def loaded(agent: AcpAgent, session: str, work: Path) -> None:
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+
+
+def test_it_is_a_session_of_its_own_live_and_when_it_is_loaded(acp: StartAcp, work: Path) -> None:
+    first = acp(*TOOLS, script=SCRIPT)
+    session = opened(first, work, subagents={})
+    first.call("session/prompt", sessionId=session, prompt=text("delegate"))
+    begun, ended = children(first.updates(session))
+    child = begun["sessionId"]
+    live = whole(first.updates(child))
+    refused = first.error("session/prompt", sessionId=child, prompt=text("more"))
+    not_loaded = first.error("session/load", sessionId=child, cwd=str(work), mcpServers=[])
+    mark = len(first.messages)
+    loaded(first, session, work)
+    again = first.messages[mark:]
+    assert first.end() == 0
+    second = acp(*TOOLS)
+    second.call("initialize", protocolVersion=1, clientCapabilities={"subagents": {}})
+    loaded(second, session, work)
+    assert second.end() == 0
+    plain = acp(*TOOLS)
+    plain.call("initialize", protocolVersion=1)
+    loaded(plain, session, work)
+
+    assert ("count", "count\nthe sails", str(work)) == (begun["title"], begun["description"], begun["cwd"])
+    assert ({"cancel": {}}, {"state": "running"}) == (begun["capabilities"], begun["state"])
+    assert (None, {"state": "idle", "stopReason": "end_turn"}) == (ended["capabilities"], ended["state"])
+    [parent_call] = [each for each in whole(first.updates(session)) if "toolCallId" in each]
+    assert parent_call["toolCallId"] == ended["_meta"]["pinnace"]["toolCallId"]
+    assert ended["_meta"]["pinnace"]["usage"]["totalTokens"] > 0
+    message, bash, thought, answer = live
+    assert (session, child) == (message["senderSessionId"], message["recipientSessionId"])
+    assert "Task: count\nthe sails" == message["content"][0]["text"]
+    assert ("bash", "failed") == (bash["name"], bash["status"])
+    assert ("hm", "two sails") == (thought["text"], answer["text"])
+    assert -32002 == refused["code"] == not_loaded["code"]
+    assert [begun, ended] == children(second.updates(session))
+    assert live == whole(second.updates(child))
+    shown = [each["params"]["update"] for each in again if each.get("params", {}).get("sessionId") == child]
+    assert live == whole(shown)
+    assert [] == [each for each in plain.messages if child in str(each.get("params", {}).get("sessionId"))]
+    assert [] == children(plain.updates(session))
+
+
+def test_one_is_cancelled_alone(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
+    gated = [{"chunks": [{"text": each}, {"gate": each}], "match": f"Task: {each}"} for each in ("a", "b")]
+    server = llm([call("a", "b"), *gated, {"text": "with one"}])
+    agent = acp(*TOOLS, server=server)
+    session = opened(agent, work, subagents={})
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("delegate"))
+    server.wait_reached("a")
+    server.wait_reached("b")
+    one, other = (agent.update("subagent_update", description=each)["sessionId"] for each in ("a", "b"))
+    agent.notify("session/cancel", sessionId=one)
+    ended = agent.update("subagent_update", sessionId=one, capabilities=None)
+    server.release("a", "b")
+    result = agent.response(prompt)["result"]
+
+    assert {"state": "idle", "stopReason": "cancelled"} == ended["state"]
+    assert "end_turn" == agent.update("subagent_update", sessionId=other, capabilities=None)["state"]["stopReason"]
+    assert "end_turn" == result["stopReason"]
+    agent.notify("session/cancel", sessionId=one)  # it has ended: nothing happens
+    assert agent.text().endswith("with one")
+
+
+def test_a_cancelled_prompt_ends_it_first(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
+    waiting = {"chunks": [{"text": "half"}, {"gate": "g"}], "match": "Task: count"}
+    server = llm([call("count"), waiting])
+    agent = acp(*TOOLS, server=server)
+    session = opened(agent, work, subagents={})
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("delegate"))
+    server.wait_reached("g")
+    child = agent.update("subagent_update")["sessionId"]
+    agent.notify("session/cancel", sessionId=session)
+
+    assert "cancelled" == agent.response(prompt)["result"]["stopReason"]
+    assert "cancelled" == children(agent.updates(session))[-1]["state"]["stopReason"]
+    assert {"half"} == {each["text"] for each in whole(agent.updates(child)) if "text" in each}
+
+
+def test_one_that_works_is_loaded_and_goes_on(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
+    """What it did before is shown again, and what it does afterwards once, behind it."""
+    waiting = {"chunks": [{"text": "half"}, {"gate": "g"}, {"text": " done"}], "match": "Task: count"}
+    server = llm([call("count"), SEARCH, waiting, {"text": "thanks"}])
+    agent = acp(*TOOLS, server=server)
+    session = opened(agent, work, subagents={})
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("delegate"))
+    server.wait_reached("g")
+    child = agent.update("subagent_update")["sessionId"]
+    agent.update("agent_message_chunk", content={"type": "text", "text": "half"})
+    mark = len(agent.messages)
+    loaded(agent, session, work)
+    before = whole(agent.updates(child, mark))
+    server.release("g")
+    result = agent.response(prompt)["result"]
+
+    assert "end_turn" == result["stopReason"]
+    assert ["running", "idle"] == [each["state"]["state"] for each in children(agent.updates(session, mark))]
+    message, bash, *rest = whole(agent.updates(child, mark))
+    assert [message, bash] == before[:2]
+    assert ("session_message", "failed") == (message["sessionUpdate"], bash["status"])
+    assert ["half done"] == [each["text"] for each in rest]
+
+
+def test_in_version_2_it_has_a_state_of_its_own(acp2: StartAcp, work: Path) -> None:
+    """And a session that is resumed shows the same again."""
+    first = acp2(*TOOLS, script=SCRIPT)
+    session = opened2(first, work)
+    first.call("session/prompt", sessionId=session, prompt=text("delegate"))
+    idle(first)
+    begun, ended = children(first.updates(session))
+    child = begun["sessionId"]
+    live = first.updates(child)
+    assert first.end() == 0
+    second = acp2(*TOOLS)
+    begun2(second)
+    second.call("session/resume", sessionId=session, cwd=str(work), replayFrom={"type": "start"})
+
+    assert ["running", "idle:end_turn"] == states(live)
+    assert {"state": "idle", "stopReason": "end_turn"} == ended["state"]
+    assert [begun, ended] == children(second.updates(session))
+    assert transcript(live) == transcript(second.updates(child))
+    assert states(live) == states(second.updates(child))
+    assert "session_message" in [each["sessionUpdate"] for each in live]
+    assert [] == [each for each in live if "capabilities" in each]
