@@ -45,7 +45,7 @@ def extension(pi: ExtensionAPI) -> None:
         ui.set_footer(None)
         ui.set_header(None)
         ui.set_editor_component(None)
-        ui.add_autocomplete_provider(None)
+        ui.add_autocomplete_provider(lambda *_: None)
         ui.on_terminal_input(lambda *_: None)()  # the result removes the handler
         ui.set_tools_expanded(True)
         ui.get_editor_component()

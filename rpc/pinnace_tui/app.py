@@ -13,11 +13,12 @@ import shlex
 import signal
 import subprocess
 import tempfile
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import localtime, monotonic, strftime, time
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from rich.text import Text
 from textual import events
@@ -26,6 +27,7 @@ from textual.content import Content
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Resize
+from textual.message import Message
 from textual.screen import ModalScreen
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Static
@@ -54,11 +56,12 @@ from pinnace_tui.drawn_items import DrawnItems
 from pinnace_tui.editor import Editor, Suggestions
 from pinnace_tui.footer import FooterState, branch_of, footer, welcome
 from pinnace_tui.guarded import Guarded
+from pinnace_tui.input.key_data import key_data
 from pinnace_tui.input.keys import Keys, Shortcut, in_words
-from pinnace_tui.remote_editor import CHECK_S
+from pinnace_tui.remote_editor import CHECK_S, Typed
 from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
 from pinnace_tui.search import SearchLine
-from pinnace_tui.surfaces import KINDS, Surfaces
+from pinnace_tui.surfaces import AGAIN_S, KINDS, Surfaces
 from pinnace_tui.working import DEFAULT_DISPLAY, WorkingDisplay
 
 if TYPE_CHECKING:
@@ -170,7 +173,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._lines = {name: Static(id=name, markup=False) for name in _LINES}
         self._editor.ask_arguments = self._complete_arguments
         self._search = SearchLine()
-        self._surfaces = Surfaces(self, self._editor, self._lines["footer"], self._take_over)
+        self._surfaces = Surfaces(self, self._editor, self._lines["footer"], self._take_over, self._deliver)
         self._drawn_items = DrawnItems(self._view.redraw, self.transcript.is_growing)
         self._commands = Commands(self)
         self._shown = FooterState(agent=agent)
@@ -186,7 +189,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Whether the agent knows surfaces."""
         self._reported = ""
         """What the agent knows of the editor."""
-        self._has_taken_over = False
+        self._taken_over: set[str] = set()
+        self._passing: deque[events.Key | events.Paste] = deque()
+        """Keys and pastes that extensions have seen, on their way."""
+        self._interrupted_at = 0.0
         self._reported_look: tuple[str, bool, list[str]] | None = None
         """What it knows of the theme, whether outputs of tools are unfolded, and the themes."""
         self._work_display = WorkingDisplay()
@@ -410,6 +416,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Show work and hidden thoughts as extensions want them."""
         self._work_display = display
         self._view.label_thinking(display.thinking_label)
+        self._editor.ask_text = self._complete_text if display.completes else None
         self._draw_work()
 
     async def _report_editor(self) -> None:
@@ -453,11 +460,13 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             self.register_theme(_theme(each))
             self.register_theme(_theme(each, is_transparent=True))
 
-    def _take_over(self) -> None:
-        """Report once that the client's own editor has the keys again."""
-        if not self._has_taken_over:
-            self._has_taken_over = True
+    def _take_over(self, place: str) -> None:
+        """Report once that the client itself has the keys again."""
+        if place not in self._taken_over:
+            self._taken_over.add(place)
             notice = "An extension's editor did not take a key within two seconds: the client's own has taken over."
+            if place == "keys":
+                notice = "An extension that sees the keys first did not answer within two seconds: it sees none now."
             self.transcript.notice(notice, "warning")
 
     def _begin(self) -> None:
@@ -763,11 +772,20 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         """Return what an extension offers for the arguments of its command."""
         if not self._is_ready.is_set() or command not in self._commands.of_agent:
             return []
+        return (await self._completions(command, prefix))[1]
+
+    async def _complete_text(self, before: str, after: str, is_asked: bool) -> tuple[str, list[Suggestion]]:
+        """Return what extensions offer for the text of the editor, and the end of it that this takes the place of."""
+        return await self._completions("", before, after=after, force=is_asked)
+
+    async def _completions(self, name: str, prefix: str, **more: Any) -> tuple[str, list[Suggestion]]:
         try:
-            found = objects(cast("Record", await self.client.get_completions(command, prefix)), "completions")
+            answer = cast("Record", await self.client.get_completions(name, prefix, **more))
         except pinnace.ClientFailure:  # an agent of an older version has none; a lost connection is shown elsewhere
-            return []
-        return [Suggestion(text(each, "value"), text(each, "description"), text(each, "label")) for each in found]
+            return "", []
+        found = objects(answer, "completions")
+        shown = [Suggestion(text(each, "value"), text(each, "description"), text(each, "label")) for each in found]
+        return text(answer, "prefix"), shown
 
     async def _run_shortcut(self, key: str) -> None:
         await self._report_editor()
@@ -917,6 +935,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             top = next(reversed(self.screen_stack), None)
             if isinstance(top, Dialog) and not top.can_take(event):
                 return
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._is_seen_first(event):
+            return
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._is_for_editor():
             given = (
                 events.Paste(event.text) if isinstance(event, events.Paste) else events.Key(event.key, event.character)
@@ -924,6 +944,52 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
             self._editor.post_message(given)
             return
         await super().on_event(event)
+
+    def _is_seen_first(self, event: events.Key | events.Paste) -> bool:
+        """Return whether a key or a paste is done later, since an extension sees it first.
+
+        What answers a question goes to it at once; what was meant for what is beneath answers none.
+        """
+        keys, is_beneath = self._surfaces.filter, len(self.screen_stack) > 1
+        if self._passing and self._passing[0] is event:
+            self._passing.popleft()
+            if is_beneath:
+                self._editor.post_message(event)
+            return is_beneath
+        if is_beneath or (keys is None and not self._passing):
+            return False
+        if isinstance(event, events.Paste):
+            typed = Typed(f"\x1b[200~{event.text}\x1b[201~", None)
+        else:
+            data, key = key_data(event.key, event.character) or ("", None)
+            typed = Typed(data, key, event.key, event.character)
+        if keys is None:  # behind those that are on their way
+            self._deliver(typed, typed.data)
+            return True
+        keys.press(typed)
+        if typed.name == "ctrl+c":
+            now, before = monotonic(), self._interrupted_at
+            self._interrupted_at = now
+            if now - before < AGAIN_S:
+                self._surfaces.give_up_filter()
+        return True
+
+    def _deliver(self, typed: Typed, left: str) -> None:
+        """Do a key or a paste that extensions have seen, or what they have left of it."""
+        given: list[Message] = []
+        if left != typed.data:
+            from pinnace_tui.input.decoder import InputDecoder  # which the driver has loaded
+
+            decoder = InputDecoder()
+            given = [*decoder.feed(left.encode("utf-8", "replace")), *decoder.expire()]
+        elif typed.name:
+            given = [events.Key(typed.name, typed.character)]
+        else:
+            given = [events.Paste(typed.data.removeprefix("\x1b[200~").removesuffix("\x1b[201~"))]
+        for each in given:
+            if isinstance(each, events.Key | events.Paste):
+                self._passing.append(each)
+                self.post_message(each)
 
     def _is_for_editor(self) -> bool:
         """Return whether the editor takes the keys without having the focus: while it is an extension's."""

@@ -27,7 +27,7 @@ class CompletionContext(NamedTuple):
     """What is being written."""
 
     kind: str
-    """`file`, `command` or `arguments`."""
+    """`file`, `command` or `arguments`; `text`: what an extension completes."""
     start: int
     """Where it begins in the line."""
     prefix: str

@@ -120,9 +120,15 @@ class Editor(TextBox):
         self.commands: list[tuple[str, str]] = []
         self.ask_arguments: Callable[[str, str], Awaitable[list[Suggestion]]] | None = None
         """Returns what completes the arguments of a command; None: nothing does."""
+        self.ask_text: Callable[[str, str, bool], Awaitable[tuple[str, list[Suggestion]]]] | None = None
+        """Returns what extensions offer for the text before and behind the cursor, which the user has asked for or not:
+        the end of the text that it takes the place of, and the completions. None: no extension completes it."""
         self._asking: asyncio.Task[None] | None = None
+        self._asking_text: asyncio.Task[None] | None = None
+        self._extended: CompletionContext | None = None
+        """What the completions of extensions that are offered take the place of; None: they are this client's."""
         self._accepted = ""
-        """The text after a completion of arguments, which is not completed again."""
+        """The text after a completion of an extension, which is not completed again."""
         self._suggestions = suggestions
         self._history: list[str] = []
         self._place: int | None = None
@@ -341,8 +347,10 @@ class Editor(TextBox):
         return place_in(str(self.document.get_line(row))[:column], is_first=row == 0)
 
     def _offer(self, *, is_asked: bool) -> None:
-        self._offered = (self.text, self.cursor_location)
+        self._offered, self._extended = (self.text, self.cursor_location), None
         place = None if self._place is not None else self._written()
+        if self.ask_text is not None and self._place is None and (is_asked or self.text != self._accepted):
+            self._asking_text = asyncio.create_task(self._ask_extensions(self.ask_text, is_asked=is_asked))
         if place is None:
             self._suggestions.offer([])
             if not self._listing or self._listing.done():
@@ -364,17 +372,29 @@ class Editor(TextBox):
     async def _ask(self, place: CompletionContext) -> None:
         """Offer what an extension has for arguments, if they are what is still being written."""
         found = [] if self.ask_arguments is None else await self.ask_arguments(place.command, place.prefix)
-        if self._written() == place and self._place is None and self.text != self._accepted:
+        if self._extended is None and self._written() == place and self._place is None and self.text != self._accepted:
+            self._suggestions.offer(found)
+
+    async def _ask_extensions(
+        self, ask: Callable[[str, str, bool], Awaitable[tuple[str, list[Suggestion]]]], *, is_asked: bool
+    ) -> None:
+        """Offer what extensions have for the text in the place of what this client has, if it is still the text."""
+        row, column = self.cursor_location
+        offered, before = self._offered, self.get_text_range((0, 0), (row, column))
+        prefix, found = await ask(before, self.text[len(before) :], is_asked)
+        written = before.rpartition("\n")[2]
+        if found and self._offered == offered == (self.text, self.cursor_location) and written.endswith(prefix):
+            self._extended = CompletionContext("text", column - len(prefix), prefix)
             self._suggestions.offer(found)
 
     async def _list(self) -> None:
         self._files = await asyncio.to_thread(files_of, self.folder)
-        if (place := self._written()) is not None and place.kind == "file":
+        if self._extended is None and (place := self._written()) is not None and place.kind == "file":
             self._suggestions.offer(suggest_files(place.prefix, self._files))
 
     def _complete(self, key: str, action: str | None) -> bool:
         """Use a key for the completions; return whether it was for them."""
-        chosen, place = self._suggestions.chosen, self._written()
+        chosen, place = self._suggestions.chosen, self._extended or self._written()
         if key in {"up", "down"}:
             self._suggestions.move(-1 if key == "up" else 1)
         elif action == "app.interrupt":
@@ -385,13 +405,13 @@ class Editor(TextBox):
             row, column = self.cursor_location
             self.replace(with_line_ends(chosen.text), (row, place.start), (row, column))
             self._suggestions.offer([])
-            self._accepted = self.text if place.kind == "arguments" else ""
+            self._accepted = self.text if place.kind in ("arguments", "text") else ""
         else:
             return False
         return True
 
     def _changes(self, place: CompletionContext, chosen: Suggestion) -> bool:
-        if place.kind == "arguments":
+        if place.kind in ("arguments", "text"):
             return chosen.text != place.prefix
         sign = "/" if place.kind == "command" else "@"
         return chosen.text.strip() != f"{sign}{place.prefix}"

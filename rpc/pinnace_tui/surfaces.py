@@ -27,13 +27,14 @@ from pinnace_tui.content.values import Record, mapping, number, text, texts
 from pinnace_tui.editor import Editor
 from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.key_data import key_data
+from pinnace_tui.remote_editor import KeyFilter, Typed
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient
 
 KINDS: Final = frozenset({"ui_surface_open", "ui_surface_draw", "ui_input", "ui_surface_close"})
 """The records of surfaces."""
-_AGAIN_S: Final = 1.0
+AGAIN_S: Final = 1.0
 """How soon a second Ctrl+C must come to close a surface."""
 _OVERLAY_COLUMNS: Final = 80
 _ALIGNMENTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -95,7 +96,7 @@ class SurfaceView(Guarded, Static, can_focus=True):
         if found is None:
             return
         is_interrupt = event.key == "ctrl+c"
-        if is_interrupt and monotonic() - self._interrupted_at < _AGAIN_S:
+        if is_interrupt and monotonic() - self._interrupted_at < AGAIN_S:
             self._send(self.surface, closed=True)
             return
         self._interrupted_at = monotonic() if is_interrupt else 0.0
@@ -167,15 +168,28 @@ class Overlay(ModalScreen[None]):
 class Surfaces:
     """The surfaces that are open, and where they are on the screen."""
 
-    def __init__(self, app: App[str], editor: Editor, footer: Widget, overdue: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        app: App[str],
+        editor: Editor,
+        footer: Widget,
+        overdue: Callable[[str], None],
+        deliver: Callable[[Typed, str], None],
+    ) -> None:
         """Show none yet.
 
         Args:
             app: The client.
             editor: Hidden while a surface is in its place.
             footer: Likewise.
-            overdue: Called when the editor of an extension was closed because it took no key.
+            overdue: Called with the place of a surface that was closed because it took no key.
+            deliver: Does a key or a paste that extensions have seen, or what they have left of it.
         """
+        self._deliver = deliver
+        self.filter: KeyFilter | None = None
+        """The extensions that see the keys first."""
+        self._filtering = ""
+        """Their surface."""
         self._overdue = overdue
         self._input = ""
         """The surface that is the editor now; empty: none."""
@@ -197,7 +211,7 @@ class Surfaces:
         """Send what the user does, in order."""
         while True:
             surface, fields = await self._sent.get()
-            if surface in self._views or fields.get("closed") is True:
+            if surface in self._views or surface == self._filtering or fields.get("closed") is True:
                 with suppress(pinnace.ClientFailure):  # it is gone, or the connection: what draws ends as well
                     await client.request("ui_surface_input", surface=surface, **fields)
 
@@ -209,6 +223,9 @@ class Surfaces:
         """Take a record of surfaces."""
         name = text(record, "surface")
         match text(record, "type"):
+            case "ui_surface_open" if text(record, "place") == "keys":
+                self._end_filter()
+                self._filtering, self.filter = name, KeyFilter(partial(self.send, name), self._deliver)
             case "ui_surface_open":
                 view = SurfaceView(
                     name, text(record, "place"), text(record, "key"), mapping(record, "layout"), self.send
@@ -217,6 +234,8 @@ class Surfaces:
             case "ui_surface_draw":
                 if (known := self._views.get(name)) is not None:
                     known.show_lines(texts(record, "lines"))
+            case "ui_input" if name == self._filtering and self.filter is not None:
+                self.filter.take(record)
             case "ui_input":
                 if name == self._input and self._editor.remote is not None:
                     self._editor.remote.take(record)
@@ -228,7 +247,20 @@ class Surfaces:
         if self._editor.remote is not None and self._editor.remote.is_overdue():
             self.send(self._input, closed=True)
             self.close(self._input)
-            self._overdue()
+            self._overdue("input")
+        if self.filter is not None and self.filter.is_overdue():
+            self.give_up_filter()
+            self._overdue("keys")
+
+    def give_up_filter(self) -> None:
+        """Take the keys from the extensions that see them first; what they have not answered is done."""
+        self.send(self._filtering, closed=True)
+        self._end_filter()
+
+    def _end_filter(self) -> None:
+        former, self.filter = self.filter, None
+        if former is not None:
+            former.end()
 
     def has_editors_keys(self, focused: Widget | None) -> bool:
         """Return whether keys are the editor's, since what has the focus is one of an extension, or comes or goes."""
@@ -247,9 +279,12 @@ class Surfaces:
         """Close all: what has drawn them is gone."""
         for name in list(self._views):
             self.close(name)
+        self._end_filter()
 
     def close(self, name: str) -> None:
         """Close a surface."""
+        if name == self._filtering:
+            self._end_filter()
         view = self._views.pop(name, None)
         if view is None:
             return

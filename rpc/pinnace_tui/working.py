@@ -1,4 +1,4 @@
-"""How the line above the editor shows that the agent works: by itself, or as extensions have set it.
+"""What extensions set of this client's displays: mostly how the line above the editor shows that the agent works.
 
 Must not know widgets.
 """
@@ -24,6 +24,8 @@ class WorkingDisplay:
     interval_ms: int = _INTERVAL_MS
     thinking_label: str | None = None
     """None: that of this client."""
+    completes: bool = False
+    """Whether extensions complete the text of the editor."""
 
     @classmethod
     def read(cls, record: Record) -> "WorkingDisplay":
@@ -35,6 +37,7 @@ class WorkingDisplay:
             tuple(texts(record, "workingFrames")) if "workingFrames" in record else _SPINNER,
             interval_ms if interval_ms > 0 else _INTERVAL_MS,
             label if isinstance(label, str) else None,
+            record.get("completes") is True,
         )
 
     def sign(self, now: float) -> str:

@@ -475,8 +475,8 @@ export interface GetCommandsCommand {
 }
 
 /**
- * Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
- * Rules: C-11, C-9, R-UI-20.
+ * Complete arguments of an extension's command, or the editor's text. A later one answers a former with nothing.
+ * Rules: C-11, C-9, R-UI-20, R-UI-41.
  * This program's alone.
  */
 export interface GetCompletionsCommand {
@@ -484,10 +484,14 @@ export interface GetCompletionsCommand {
   type: "get_completions";
   /** Comes back with the answer. Any text; a number or null is tolerated. */
   id?: string | number | null;
-  /** The command, as `get_commands` lists it. */
+  /** The command, as `get_commands` lists it; empty: extensions complete the text of the editor. */
   name: string;
-  /** What is written behind the name and a space, up to the cursor. */
+  /** What is written behind the name and a space, up to the cursor; of the editor's text, all before the cursor. */
   prefix: string;
+  /** The text of the editor behind the cursor. */
+  after?: string | null;
+  /** Whether the user has asked for completions, as with Tab; else text is being written. */
+  force?: boolean | null;
 }
 
 /**
@@ -1036,7 +1040,7 @@ export interface UiSurfaceInputCommand {
   surface: string;
   /** The text that the client's own editor has now, or that the editor of an extension (`input`) is to have. */
   text?: string | null;
-  /** Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken. */
+  /** Counts the keys, pastes and texts for an `input` or `keys`; `ui_input` names the newest one that was taken. */
   number?: number | null;
   /** Names the client whose numbers they are; `ui_input` repeats it. */
   by?: string | null;
@@ -2162,7 +2166,7 @@ export interface EntryAppended {
 
 /**
  * A handler of an extension has failed.
- * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-WRN-01.
+ * Rules: R-CFG-03, R-EXT-01, R-EXT-15, R-PRM-07, R-SBX-08, R-UI-12, R-UI-13, R-UI-20, R-UI-33, R-UI-41, R-UI-42, R-WRN-01.
  * Since 0.35.0.
  */
 export interface ExtensionError {
@@ -2537,7 +2541,7 @@ export interface TurnStart {
 
 What is absent is as the client has it by itself. Texts are in one line, with the sequences of a terminal for
 colours and styles (SGR) and no others.
- * Rules: R-UI-30.
+ * Rules: R-UI-30, R-UI-41.
  * This program's alone.
  */
 export interface UiDisplay {
@@ -2553,13 +2557,15 @@ export interface UiDisplay {
   workingIntervalMs?: number;
   /** Stands for thoughts that are folded. */
   hiddenThinkingLabel?: string;
+  /** Extensions complete the text of the editor: `get_completions` without a name asks them. */
+  completes?: true;
 }
 
 /**
- * The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+ * An extension has taken what a client has sent to an `input`, its editor, or to `keys`, and may ask for something.
 
-One that reports a text alone may replace an unwritten one for the same surface and client.
- * Rules: R-UI-40.
+One of an editor that reports a text alone may replace an unwritten one for the same surface and client.
+ * Rules: R-UI-40, R-UI-42.
  * This program's alone.
  */
 export interface UiInput {
@@ -2571,7 +2577,7 @@ export interface UiInput {
   by: string;
   /** The number of the newest input that was taken: all earlier ones were, too. */
   taken: number;
-  /** What the editor holds now. */
+  /** What the editor holds now; of `keys`, what is left of the input: the same, another one, or none. */
   text: string;
   /** A message that the user sends. */
   submitted?: string;
@@ -2620,7 +2626,7 @@ export interface UiSurfaceOpen {
   /** Names it in later records; no other surface of the process has the name. */
   surface: string;
   /** `editor`: in the place of the editor, with all keys. `input`: it is the editor. `overlay`: over the screen, with all keys. `header`: above the conversation. `footer`: in the place of the lines at the bottom. `aboveEditor`, `belowEditor`: a widget. */
-  place: "editor" | "input" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor";
+  place: "editor" | "input" | "overlay" | "header" | "footer" | "aboveEditor" | "belowEditor" | "keys";
   /** Of a widget: one with the same key replaces it. */
   key?: string;
   /** Where it is; only of an `overlay`. */
@@ -2945,7 +2951,7 @@ export interface CompactionSummaryMessage {
 
 /** A completion of the arguments of a command. */
 export interface CompletionInfo {
-  /** What takes the place of the whole prefix. */
+  /** What takes the place of the prefix. */
   value: string;
   /** What a list shows in its place. */
   label?: string;
@@ -2953,10 +2959,12 @@ export interface CompletionInfo {
   description?: string;
 }
 
-/** What an extension offers for the arguments of its command. */
+/** What an extension offers for the arguments of its command, or for the text of the editor. */
 export interface Completions {
   /** In the order of the extension; none if nothing completes them. */
   completions: CompletionInfo[];
+  /** The end of the text before the cursor that the completions take the place of; absent: the whole prefix. */
+  prefix?: string;
 }
 
 /** Confirm or deny. */

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 import against_original as work
 import long_session
+import node_extension
 import sessions
 import shell_output
 from floors import PYTHON, echo, floor, parsed, synced
@@ -108,6 +109,7 @@ WORK: Final = (
     *(Work("shell", item, most_runs=5) for item in shell_output.ITEMS),
     *_sessions(),
     Work("fleet", Item("", work.fleet), most_runs=5),
+    Work("extensions", Item("", node_extension.costs)),
 )
 ORDER: Final = list(dict.fromkeys(each.group for each in WORK))
 
@@ -124,7 +126,10 @@ def programs(root: Path, address: str, *, has_session: bool) -> dict[str, Progra
     found: dict[str, Program] = {}
     for name, command in commands.items():
         folder = root / f"{'kept' if has_session else 'unkept'}-{name.replace(' ', '-')}"
-        found[name] = Program(name, [*map(str, command)], prepare_pi_home(folder, address, has_session=has_session))
+        # The bundle of the original lacks the loader of extensions, which an older release of it brings.
+        env = {"PINNACE_NODE": str(NODE), "NODE_PATH": str(SEED_ORIGINAL[1].parents[3])}
+        home = prepare_pi_home(folder, address, has_session=has_session, env=env)
+        found[name] = Program(name, [*map(str, command)], home)
     return found
 
 

@@ -45,6 +45,7 @@ class Aim(NamedTuple):
 
 
 IN_A_STREAM: Final = "get_state while an answer comes"
+ONE_MORE: Final = "what it needs more"
 AIMS: Final = (
     Aim("First answer after the start", "start", "start to the first answer, ms", "ratio at most", 0.6),
     Aim("Idle memory, private", "start", "idle: private, MiB", "ratio at most", 0.4),
@@ -59,6 +60,9 @@ AIMS: Final = (
     Aim("20,000 messages, memory", "sessions", "20,000 messages, opened: private, MiB", "ratio at most", 0.5),
     Aim("Round trip, 500 deltas a second, p99, ms", "reads", f"{IN_A_STREAM} (paced), ms: p99", "at most", 5),
     Aim("Round trip, deltas without end, p99, ms", "reads", f"{IN_A_STREAM} (flood), ms: p99", "at most", 5),
+    Aim("An extension in TypeScript, processor, ms", "extensions", f"{ONE_MORE}: CPU, ms", "at most", 80),
+    Aim("An extension in TypeScript, private, MiB", "extensions", f"{ONE_MORE}: private, MiB", "at most", 60),
+    Aim("An event for it, with its prompt, p50, ms", "extensions", "prompt that it handles, ms: p50", "at most", 1),
 )
 
 TITLES: Final = {
@@ -80,6 +84,11 @@ TITLES: Final = {
     "sessions": ("Sessions", "Messages of about 1 KB, a quarter of them with tool calls."),
     "turns": ("A long conversation", "A prompt and an answer of a word, again and again, saved to a file."),
     "fleet": ("Ten agents at once", "Sums over the processes and their children."),
+    "extensions": (
+        "An extension in TypeScript",
+        "One that handles prompts by `input`. Sums over the processes, a second after the first answer; what node has "
+        "compiled is there. A prompt that it handles goes to the extension and back, and is answered.",
+    ),
 }
 
 

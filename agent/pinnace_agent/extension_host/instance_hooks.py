@@ -97,6 +97,17 @@ class InstanceHooks:
         """Return what an extension offers for the arguments of a command, as on the wire."""
         return await self._runner.commands.complete(name, prefix)
 
+    @property
+    def completes_text(self) -> bool:
+        """Whether an extension completes the text of the editor."""
+        return self._runner.text_providers is not None
+
+    async def complete_text(self, before: str, after: str, *, is_forced: bool) -> Mapping[str, object]:
+        """Return the answer of what extensions offer for the text at the cursor."""
+        providers = self._runner.text_providers
+        assert providers is not None
+        return await providers.complete(before, after, is_forced=is_forced)
+
     def at_work(self) -> Sequence[str]:
         """Return the paths of the extensions with a background task that runs."""
         return [

@@ -13,7 +13,6 @@ import trio
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.core.frozen import frozen
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
-from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.extensions.ports.host_view import CommandInfo, ContextUsage, Mode, ToolInfo
 from pinnace_agent.extensions.runtime.extension_tool import ExtensionTool
 from pinnace_agent.prompting.folder_resources import FolderResources
@@ -76,10 +75,6 @@ class AgentView:
     def take_tools_expanded(self, *, is_expanded: bool) -> None:
         """Take that an extension unfolds, or folds, the outputs of tools."""
         self._agent.take_look(None, None, unfolds=is_expanded)
-
-    def warn_unused(self, path: str, member: str) -> None:
-        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
-        self._agent.profile.warnings.add(Notice("extension", f"{path}: {member} has no effect", source=path))
 
     @property
     def model(self) -> Model | None:

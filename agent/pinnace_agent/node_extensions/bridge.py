@@ -20,6 +20,7 @@ from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.node_extensions.errors import RefusedRequest, ScriptError
 from pinnace_agent.node_extensions.values import Values
 from pinnace_agent.tools import base
+from pinnace_spec.rules.limits import COMPLETION_S
 
 if TYPE_CHECKING:
     from pinnace_agent.extensions.services.items import DrawnItem
@@ -68,6 +69,10 @@ class Bridge:
         """Whether its function has returned."""
         self.surfaces: dict[int, Surface] = {}
         """What it draws, by the numbers of the process."""
+        self.completes_text = False
+        """Whether it asks the process to complete the text of the editor."""
+        self._stop_listening: Callable[[], None] | None = None
+        """Removes its listener to the input of the terminal."""
         self._calls = calls
         self._contexts: dict[int, Context] = {}
         self._numbers = count(OWN_CONTEXT + 1)
@@ -287,6 +292,32 @@ class Bridge:
             return await self.call("completion", name=name, prefix=prefix)
 
         self.api.register_command(name, run, description=description, complete=complete if completes else None)
+
+    def complete_texts(self, number: int | None) -> None:
+        """Have the text of the editor completed by the providers of the process, of all its extensions."""
+        if self.completes_text:
+            return  # of the process before this one
+        self.completes_text = True
+
+        async def complete(before: str, after: str, is_forced: bool) -> object:
+            return await self.call("text", before=before, after=after, force=is_forced, limit=COMPLETION_S * 900)
+
+        self.context(number).ui.add_text_provider(complete, self.path)
+
+    def listen_to_input(self, number: int | None) -> None:
+        """Have the process see the input of the terminal first, or again after the client has closed that."""
+        self.stop_listening()
+
+        async def hear(data: str) -> object:
+            return await self.call("key", data=data)
+
+        self._stop_listening = self.context(number).ui.on_terminal_input(hear, self.path)
+
+    def stop_listening(self) -> None:
+        """End that; a second time does nothing."""
+        stop, self._stop_listening = self._stop_listening, None
+        if stop is not None:
+            stop()
 
     def register_shortcut(self, key: str, description: str | None) -> None:
         """Register what the extension does at a key."""

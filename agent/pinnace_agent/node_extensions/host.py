@@ -216,11 +216,11 @@ class NodeHost:
         with self._using():
             return await member
 
-    def stray(self, extension: int | None, error: Exception) -> None:
-        """Report an error that no call waits for."""
+    def stray(self, extension: int | None, error: Exception, event: str = "background") -> None:
+        """Report an error that no call waits for, and what has failed."""
         bridge = None if extension is None else self._bridges.get(extension)
         path = _PROCESS if bridge is None else bridge.path
-        self._report(ErrorRecord(path, "background", str(error), getattr(error, "stack", None)))
+        self._report(ErrorRecord(path, event, str(error), getattr(error, "stack", None)))
 
     def _bridge(self, name: str, origin: Origin) -> Bridge:
         found = None if origin.extension is None else self._bridges.get(origin.extension)

@@ -57,8 +57,8 @@ class Members(Protocol):
         """Return the value of a member that waits. Its exceptions are answered; it may be cancelled."""
         ...
 
-    def stray(self, extension: int | None, error: Exception) -> None:
-        """Report an error that no call waits for."""
+    def stray(self, extension: int | None, error: Exception, event: str = "background") -> None:
+        """Report an error that no call waits for, and what has failed."""
         ...
 
 
@@ -350,7 +350,8 @@ class NodeProcess:
                 self._displays = 0
                 self._pong.set()
             case "stray":
-                self._members.stray(Origin.of(message).extension, script_error(message.get("error")))
+                event = str(message.get("event", "background"))
+                self._members.stray(Origin.of(message).extension, script_error(message.get("error")), event)
             case "ready":
                 self.version, self.is_usable = str(message.get("version")), message.get("isUsable") is True
                 self._ready.set()

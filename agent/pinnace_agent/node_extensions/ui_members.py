@@ -69,6 +69,13 @@ async def _files(bridge: Bridge, number: int | None, values: Values) -> object:
     return [{"value": f"@{path}", "label": path} for path in fitting(prefix, files, _MOST_FILES)]
 
 
+def _keys(bridge: Bridge, number: int | None, values: Values) -> None:
+    if values.flag(0, "listens"):
+        bridge.listen_to_input(number)
+    else:
+        bridge.stop_listening()
+
+
 def _working_message(bridge: Bridge, number: int | None, values: Values) -> None:
     bridge.context(number).ui.set_working_message(values.text_or_none(0, "message"))
 
@@ -126,9 +133,8 @@ NOW: Final[Mapping[str, Now]] = {
     "ui.setHiddenThinkingLabel": _thinking_label,
     "ui.setToolsExpanded": _tools_expanded,
     "ui.toolsExpanded": lambda bridge, number, _values: bridge.context(number).ui.get_tools_expanded(),
-    "ui.unused": lambda bridge, number, values: bridge.context(number).ui.warn_unused(
-        values.text(0, "member"), bridge.path
-    ),
+    "ui.keys": _keys,
+    "ui.completes": lambda bridge, number, _values: bridge.complete_texts(number),
     "ui.themes": lambda bridge, number, _values: bridge.context(number).ui.get_all_themes(),
     "ui.getEditorText": lambda bridge, number, _values: bridge.context(number).ui.get_editor_text(),
     "ui.pasteToEditor": _paste,

@@ -199,14 +199,26 @@ class Commands(ABC):
         data = await self.request("get_shortcuts")
         return cast("replies.Shortcuts", data_of("get_shortcuts", data))
 
-    async def get_completions(self, name: str, prefix: str) -> replies.Completions:
-        """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing.
+    async def get_completions(
+        self,
+        name: str,
+        prefix: str,
+        *,
+        after: str | None = None,
+        force: bool | None = None,
+    ) -> replies.Completions:
+        """Complete arguments of an extension's command, or the editor's text.
+
+        A later one answers a former with nothing.
 
         Args:
-            name: The command, as `get_commands` lists it.
-            prefix: What is written behind the name and a space, up to the cursor.
+            name: The command, as `get_commands` lists it; empty: extensions complete the text of the editor.
+            prefix: What is written behind the name and a space, up to the cursor; of the editor's text, all before the
+                cursor.
+            after: The text of the editor behind the cursor.
+            force: Whether the user has asked for completions, as with Tab; else text is being written.
         """
-        data = await self.request("get_completions", name=name, prefix=prefix)
+        data = await self.request("get_completions", name=name, prefix=prefix, after=after, force=force)
         return cast("replies.Completions", data_of("get_completions", data))
 
     async def get_queue(self, *, returned: bool | None = None) -> replies.Queue:
@@ -473,7 +485,8 @@ class Commands(ABC):
                 client's editor.
             text: The text that the client's own editor has now, or that the editor of an extension (`input`) is to
                 have.
-            number: Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken.
+            number: Counts the keys, pastes and texts for an `input` or `keys`; `ui_input` names the newest one that was
+                taken.
             by: Names the client whose numbers they are; `ui_input` repeats it.
             columns: The width that the surface has now, from 1.
             rows: The height of the terminal, from 1.

@@ -178,7 +178,7 @@ class OpenCommands:
                 from pinnace_rpc.server.completing import Completing  # with the first question
 
                 self._completing = Completing()
-            self._completing.start(agent, asked.name, asked.prefix, partial(self._end_read, ref))
+            self._completing.start(agent, asked, partial(self._end_read, ref))
         elif pending.name == "ui_surface_input":
             given = cast("cmd.UiSurfaceInput", pending.command)  # the model of this name
             self._answer(ref, lambda: _take_surface_input(given, agent))

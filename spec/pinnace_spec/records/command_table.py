@@ -58,6 +58,8 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "get_completions": {
         "name": (str, ..., "name"),
         "prefix": (str, ..., "prefix"),
+        "after": (str, None, "after"),
+        "force": (bool, False, "force"),
     },
     "get_queue": {
         "returned": (bool, False, "returned"),

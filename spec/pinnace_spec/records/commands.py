@@ -439,7 +439,7 @@ class GetShortcuts(CommandModel):
 
 
 class GetCompletions(CommandModel):
-    """Complete the arguments of a command of an extension. A later one answers an earlier one with nothing."""
+    """Complete arguments of an extension's command, or the editor's text. A later one answers a former with nothing."""
 
     since = None
     group = "Queries"
@@ -449,9 +449,13 @@ class GetCompletions(CommandModel):
     answer = "Completions"
     type: Literal["get_completions"]
     name: StrictStr
-    """The command, as `get_commands` lists it."""
+    """The command, as `get_commands` lists it; empty: extensions complete the text of the editor."""
     prefix: StrictStr
-    """What is written behind the name and a space, up to the cursor."""
+    """What is written behind the name and a space, up to the cursor; of the editor's text, all before the cursor."""
+    after: StrictStr | None = None
+    """The text of the editor behind the cursor."""
+    force: StrictBool = False
+    """Whether the user has asked for completions, as with Tab; else text is being written."""
 
 
 class GetQueue(CommandModel):
@@ -820,7 +824,7 @@ class UiSurfaceInput(CommandModel):
     text: StrictStr | None = None
     """The text that the client's own editor has now, or that the editor of an extension (`input`) is to have."""
     number: StrictInt | None = None
-    """Counts the keys, pastes and texts for an `input`; `ui_input` names the newest one that it has taken."""
+    """Counts the keys, pastes and texts for an `input` or `keys`; `ui_input` names the newest one that was taken."""
     by: StrictStr | None = None
     """Names the client whose numbers they are; `ui_input` repeats it."""
     columns: StrictInt | None = None

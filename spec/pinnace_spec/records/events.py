@@ -404,9 +404,9 @@ class UiSurfaceDraw(OutputModel):
 
 
 class UiInput(OutputModel):
-    """The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+    """An extension has taken what a client has sent to an `input`, its editor, or to `keys`, and may ask for something.
 
-    One that reports a text alone may replace an unwritten one for the same surface and client.
+    One of an editor that reports a text alone may replace an unwritten one for the same surface and client.
     """
 
     type: Literal["ui_input"]
@@ -417,7 +417,7 @@ class UiInput(OutputModel):
     taken: int
     """The number of the newest input that was taken: all earlier ones were, too."""
     text: str
-    """What the editor holds now."""
+    """What the editor holds now; of `keys`, what is left of the input: the same, another one, or none."""
     submitted: NonEmpty | None = None
     """A message that the user sends."""
     followUp: bool = False
@@ -467,6 +467,8 @@ class UiDisplay(OutputModel):
     """For how long each frame is shown, in milliseconds."""
     hiddenThinkingLabel: str | None = None
     """Stands for thoughts that are folded."""
+    completes: Literal[True] | None = None
+    """Extensions complete the text of the editor: `get_completions` without a name asks them."""
 
 
 class UiToolsExpanded(OutputModel):

@@ -46,8 +46,8 @@ ResolvedReason = Literal["answered", "timeout", "cancelled"]
 """Why a dialog is over; `answered`: by another client of a durable agent."""
 FileMethod = Literal["read_text_file", "write_text_file"]
 """What a client may offer to do with files on behalf of the agent."""
-SurfacePlace = Literal["editor", "input", "overlay", "header", "footer", "aboveEditor", "belowEditor"]
-"""Where a client draws a surface of an extension."""
+SurfacePlace = Literal["editor", "input", "overlay", "header", "footer", "aboveEditor", "belowEditor", "keys"]
+"""Where a client draws a surface of an extension; `keys` is not drawn: an extension sees the keys first."""
 OWN_EDITOR: Final = "editor"
 """The surface that is the client's own editor."""
 SurfaceAnchor = Literal[

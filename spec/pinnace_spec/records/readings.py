@@ -344,7 +344,7 @@ class CompletionInfo(OutputModel):
     """A completion of the arguments of a command."""
 
     value: str
-    """What takes the place of the whole prefix."""
+    """What takes the place of the prefix."""
     label: str | None = None
     """What a list shows in its place."""
     description: str | None = None
@@ -352,10 +352,12 @@ class CompletionInfo(OutputModel):
 
 
 class Completions(OutputModel):
-    """What an extension offers for the arguments of its command."""
+    """What an extension offers for the arguments of its command, or for the text of the editor."""
 
     completions: list[CompletionInfo]
     """In the order of the extension; none if nothing completes them."""
+    prefix: str | None = None
+    """The end of the text before the cursor that the completions take the place of; absent: the whole prefix."""
 
 
 class ToolInfo(OutputModel):

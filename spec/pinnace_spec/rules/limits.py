@@ -52,6 +52,9 @@ MAX_COMPLETIONS: Final = 100
 MAX_COMPLETION_CHARS: Final = 8_000
 """The characters of each text of a completion."""
 
+COMPLETION_S: Final = 2.0
+"""How long a provider of completions of the editor's text may take, in seconds: a user has written on by then."""
+
 MAX_SURFACE_LINES: Final = 500
 """The lines of one surface of an extension: no terminal shows as many at once, and an endless loop makes more."""
 

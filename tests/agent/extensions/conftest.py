@@ -137,9 +137,6 @@ class FakeHost:
     def take_tools_expanded(self, *, is_expanded: bool) -> None:
         self.tools_expanded = is_expanded
 
-    def warn_unused(self, path: str, member: str) -> None:
-        self.asked.append(("unused", path, member))
-
     @property
     def port(self) -> HostPort:
         return HostPort(self, Actions(self), self.errors.append, self.frames.append)

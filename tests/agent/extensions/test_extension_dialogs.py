@@ -285,7 +285,7 @@ async def test_methods_that_need_a_terminal_do_nothing_as_in_the_original(bench:
     ui.set_footer(None)
     ui.set_header(None)
     ui.set_editor_component(None)
-    ui.add_autocomplete_provider(object())
+    ui.add_autocomplete_provider(print)
     ui.set_tools_expanded(expanded=True)
     ui.on_terminal_input(print)()
     assert ui.get_theme("x") is None

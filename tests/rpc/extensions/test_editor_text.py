@@ -13,11 +13,6 @@ from pinnace_fuzz.trials.workbench import AgentStarter
 
 PYTHON: Final = """
 def extension(pi):
-    @pi.command("pyvain")
-    def vain(ctx, args):
-        ctx.ui.add_autocomplete_provider(print)
-        ctx.ui.on_terminal_input(print)()
-
     @pi.shortcut("f7")
     def read(ctx):
         ctx.ui.notify(ctx.ui.get_editor_text())
@@ -30,12 +25,6 @@ def extension(pi):
 """
 NODE: Final = """
 export default function (pi) {
-  pi.registerCommand("nodevain", {
-    handler: async (_, ctx) => {
-      ctx.ui.addAutocompleteProvider((each) => each);
-      ctx.ui.onTerminalInput(() => undefined)();
-    },
-  });
   pi.registerShortcut("f9", { handler: (ctx) => ctx.ui.notify(ctx.ui.getEditorText()) });
   pi.registerShortcut("f10", {
     handler: (ctx) => {
@@ -81,24 +70,4 @@ def test_both_languages_read_what_the_client_has_reported(one: Extended) -> None
     one.pi.ask("hello", surfaces=False)
     report("unheard")
     assert "" == pressed("f7") == pressed("f9")
-    assert not one.errors
-
-
-def test_what_has_no_effect_in_a_client_that_draws_is_warned_of(one: Extended) -> None:
-    """Once for each member and extension; without such a client no user could expect an effect."""
-
-    def vain() -> list[str]:
-        for command in ("/pyvain", "/nodevain"):
-            one.command(command)
-        found = one.pi.ask("get_state").get("warnings", ())
-        return [each["text"].rpartition("/")[2] for each in found if each["kind"] == "extension"]
-
-    assert [] == vain()
-    one.pi.ask("hello", surfaces=True)
-    names = ("add_autocomplete_provider", "on_terminal_input")
-    python = [f"command:pyvain: {each} has no effect" for each in names]
-    names = ("addAutocompleteProvider", "onTerminalInput")
-    node = [f"text.mjs: {each} has no effect" for each in names]
-    for _ in range(2):
-        assert vain() == [*python, *node]
     assert not one.errors

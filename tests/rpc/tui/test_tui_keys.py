@@ -153,6 +153,93 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
     play(check())
 
 
+HEARING: Final = """
+import trio
+
+def extension(pi):
+    async def hear(data):
+        if data == "h":
+            await trio.sleep_forever()
+        return {"x": {"consume": True}, "y": {"data": "why\\x1b[D"}}.get(data)
+
+    @pi.on("session_start")
+    def begin(ctx, event):
+        ctx.ui.on_terminal_input(hear)
+
+    @pi.command("again")
+    def listen(ctx, args):
+        ctx.ui.on_terminal_input(hear)
+"""
+
+
+def test_extensions_see_the_keys_first(tmp_path: Path) -> None:
+    """R-UI-42: keys are taken or changed; one that hangs loses none, in order; Ctrl+C twice ends it at once."""
+    (tmp_path / "hears.py").write_text(HEARING)
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "hears.py")) as screen:
+            await screen.until(lambda: screen.app._surfaces.filter is not None)
+            send(screen, b"axby")
+            await screen.until(lambda: screen.editor.text == "abwhy")
+            send(screen, b"\x1b[200~x y\x1b[201~")
+            await screen.until(lambda: screen.editor.text == "abwhx yy")
+            send(screen, b"hello")
+            await screen.shows("did not answer within two seconds")
+            await screen.until(lambda: screen.editor.text == "abwhx yhelloy")
+            send(screen, b"\x03")
+            await screen.until(lambda: screen.editor.text == "")
+            send(screen, b"/again\r")
+            await screen.until(lambda: screen.app._surfaces.filter is not None)
+            send(screen, b"hx")
+            send(screen, b"\x03\x03")
+            await screen.until(lambda: screen.app._surfaces.filter is None)
+
+    play(check())
+
+
+PROVIDING: Final = """
+import trio
+from pinnace.extensions import Completion
+
+def extension(pi):
+    async def issues(before, after):
+        word = before.split()[-1]
+        if word.startswith("@"):
+            await trio.sleep_forever()
+        found = [Completion(f"#{each}", f"#{each}", f"Issue {each}") for each in (12, 13)]
+        return word, [each for each in found if word in each.value and word.startswith("#")]
+
+    @pi.on("session_start")
+    def begin(ctx, event):
+        ctx.ui.add_autocomplete_provider(issues, triggers="#@/")
+"""
+
+
+def test_extensions_complete_the_text(tmp_path: Path) -> None:
+    """R-UI-41: beside the client's own completions, which do not wait for them; what stands behind the cursor stays."""
+    (tmp_path / "issues.py").write_text(PROVIDING)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "plan.md").touch()
+
+    async def check() -> None:
+        async with terminal(tmp_path, "-e", str(tmp_path / "issues.py")) as screen:
+            await screen.until(lambda: screen.editor.ask_text is not None)
+            send(screen, b"see below")
+            await screen.until(lambda: screen.editor.text == "see below")
+            send(screen, b"\x1b[D" * 5)
+            await screen.until(lambda: screen.editor.cursor_location == (0, 4))
+            send(screen, b"#1")
+            await screen.shows("→ #12  Issue 12", "  #13  Issue 13")
+            send(screen, b"\x1b[B\r")
+            await screen.until(lambda: screen.editor.text == "see #13below")
+            send(screen, b" @pl")
+            await screen.shows("→ @plan.md")
+            send(screen, b"\t")
+            await screen.until(lambda: screen.editor.text == "see #13 @plan.md below")
+
+    play(check())
+
+
 COMPLETING: Final = """
 from pinnace.extensions import Completion
 

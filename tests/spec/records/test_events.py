@@ -92,6 +92,7 @@ DISPLAY: Json = {
     "workingFrames": ["a", "b"],
     "workingIntervalMs": 80,
     "hiddenThinkingLabel": "l",
+    "completes": True,
 }
 SERVER: Json = {"name": "s", "state": "failed", "source": "user", "transport": "stdio", "tools": 1, "error": "e"}
 SESSION: Json = {"sessionId": "s", "sessionFile": "/a/s.jsonl", "leafId": None}

@@ -149,6 +149,15 @@ class ExtensionInstance(Protocol):
         ...
 
     @property
+    def completes_text(self) -> bool:
+        """Whether an extension completes the text of the editor."""
+        ...
+
+    async def complete_text(self, before: str, after: str, *, is_forced: bool) -> Mapping[str, object]:
+        """Return the answer of what extensions offer for the text at the cursor. Their failures are reported."""
+        ...
+
+    @property
     def decides_compactions(self) -> bool:
         """Whether handlers decide about compactions."""
         ...

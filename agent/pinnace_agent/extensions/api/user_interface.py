@@ -307,13 +307,50 @@ class UserInterface:
         self._generation.check()
         return None
 
-    def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
-        """Do nothing."""
+    def add_autocomplete_provider(self, provider: Callable[..., object], *, triggers: str = "") -> None:
+        """Complete the text of the editor of a client that draws (`ctx.mode` is `tui`), beside its own ones (R-UI-41).
+
+        The provider that was added last is asked first, and those before it if it has nothing; all end with the session
+        instance. One that fails or takes longer than two seconds is left out of that answer, and reported once.
+
+        Args:
+            provider: Called with the text before the cursor and that behind it; returns None, or the end of the text
+                before the cursor with the completions that take its place: strings or `Completion`s. May be async.
+            triggers: Characters with which a word must begin, unless the user asks for completions; empty: any text.
+
+        Raises:
+            TypeError: The provider can't be called.
+        """
+        self._generation.check()
+        if not callable(provider):  # pyright: ignore[reportUnnecessaryComparison] - annotations are not enforced
+            raise TypeError(f"add_autocomplete_provider: expected a function, not {provider!r}")
+
+    def add_text_provider(self, provider: Callable[[str, str, bool], object], path: str | None = None) -> None:
+        """Do nothing: no client draws."""
         self._generation.check()
 
-    def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
-        """Return a function that removes the handler, which is never called."""
+    def on_terminal_input(self, handler: Callable[[str], object], path: str | None = None) -> Callable[[], None]:
+        r"""See each key and paste of a client that draws (`ctx.mode` is `tui`) before the client does (R-UI-42).
+
+        Handlers are called in the order in which they were added, also with what the user does in the place of the
+        editor, not with answers to questions. While one takes longer than two seconds, the client takes the keys itself
+        from then on, until a handler is added. What one raises is reported once, and the key stays as it is.
+
+        Args:
+            handler: Called with what a terminal sends (`"\x1b[A"` for the cursor up); may be async. Returns None for a
+                key that stays as it is, `{"consume": True}` for one that is not to be done, or `{"data": ...}`, what is
+                to be done in its place.
+            path: Of the extension, for runtimes of other languages; None: the one whose code runs.
+
+        Returns:
+            What removes the handler.
+
+        Raises:
+            TypeError: The handler can't be called.
+        """
         self._generation.check()
+        if not callable(handler):  # pyright: ignore[reportUnnecessaryComparison] - annotations are not enforced
+            raise TypeError(f"on_terminal_input: expected a function, not {handler!r}")
         return _nothing
 
     @property
@@ -326,10 +363,6 @@ class UserInterface:
         """Return the names of the themes of a client that draws (`ctx.mode` is `tui`); else an empty list (R-UI-22)."""
         self._generation.check()
         return []
-
-    def warn_unused(self, member: str, path: str | None = None) -> None:
-        """Do nothing: no client draws."""
-        self._generation.check()
 
     def get_theme(self, name: str) -> Theme | None:
         """Return the styles of a theme of the client, which are those of `theme`; None: it has none of this name."""
@@ -407,10 +440,6 @@ class ClientView(Protocol):
         """Take that an extension unfolds, or folds, the outputs of tools."""
         ...
 
-    def warn_unused(self, path: str, member: str) -> None:
-        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
-        ...
-
 
 class DrawingPort(NamedTuple):
     """What components need."""
@@ -422,6 +451,10 @@ class DrawingPort(NamedTuple):
     """The client's editor and themes."""
     display: Callable[[], "ClientDisplay | None"]
     """Returns what is set of the client's own displays; None: nothing can be."""
+    complete: Callable[[str, Callable[..., object]], None]
+    """Adds what completes the text of the editor, for the extension at a path."""
+    listen: Callable[[str, Callable[[str], object]], Callable[[], None]]
+    """Adds a listener to the input of the terminal, likewise; returns what removes it."""
 
 
 @usable_from_any_thread()
@@ -501,29 +534,6 @@ class RpcUserInterface(UserInterface):
         self._generation.check()
         return "" if self._drawing is None else self._drawing.view.editor_text
 
-    # What no client does yet.
-
-    def warn_unused(self, member: str, path: str | None = None) -> None:
-        """Warn the user of a client that draws, who could expect it, of a member that has no effect.
-
-        Args:
-            member: Its name as the extension has it.
-            path: The extension; None: the one whose code runs.
-        """
-        self._generation.check()
-        owner = OWNER.get()
-        if self._drawing is not None and self._drawing.view.mode == "tui":
-            self._drawing.view.warn_unused(path or ("<runtime>" if owner is None else owner.path), member)
-
-    def add_autocomplete_provider(self, *_arguments: object, **_options: object) -> None:
-        """Do nothing: the client completes by itself, and arguments of commands by `complete`."""
-        self.warn_unused("add_autocomplete_provider")
-
-    def on_terminal_input(self, handler: Callable[..., object]) -> Callable[[], None]:
-        """Return a function that removes the handler, which is never called."""
-        self.warn_unused("on_terminal_input")
-        return _nothing
-
     # The themes of the client.
 
     def get_all_themes(self) -> list[str]:
@@ -554,6 +564,33 @@ class RpcUserInterface(UserInterface):
         self._send({"type": "ui_theme", "theme": name})
         view.take_theme(name)
         return ThemeResult(True)
+
+    # Keys and completions.
+
+    def on_terminal_input(self, handler: Callable[[str], object], path: str | None = None) -> Callable[[], None]:
+        """See each key and paste before the client does."""
+        nothing, owner = super().on_terminal_input(handler, path), OWNER.get()
+        if self._drawing is None:
+            return nothing
+        return self._drawing.listen(path or ("<runtime>" if owner is None else owner.path), handler)
+
+    def add_autocomplete_provider(self, provider: Callable[..., object], *, triggers: str = "") -> None:
+        """Complete the text of the client's editor."""
+        super().add_autocomplete_provider(provider, triggers=triggers)
+        begins = re.compile(rf"(?:^|\s)[{re.escape(triggers)}]\S*\Z") if triggers else None
+
+        def complete(before: str, after: str, is_forced: bool) -> object:
+            if begins is not None and not is_forced and begins.search(before) is None:
+                return None
+            return provider(before, after)
+
+        self.add_text_provider(complete)
+
+    def add_text_provider(self, provider: Callable[[str, str, bool], object], path: str | None = None) -> None:
+        """Complete the text by a function that decides itself whether the text is to be completed unasked."""
+        owner = OWNER.get()
+        if self._drawing is not None:
+            self._drawing.complete(path or ("<runtime>" if owner is None else owner.path), provider)
 
     # The displays of the client.
 

@@ -238,10 +238,6 @@ class HostView(Protocol):
         """Take that an extension unfolds, or folds, the outputs of tools."""
         ...
 
-    def warn_unused(self, path: str, member: str) -> None:
-        """Warn of a member of `ctx.ui` that the extension at `path` uses in vain."""
-        ...
-
     @property
     def session(self) -> SessionView:
         """The session of this instance."""

@@ -47,9 +47,11 @@ if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.core.ports.extensions import SurfaceInput
     from pinnace_agent.extensions.providers.login import ExtensionLogin
     from pinnace_agent.extensions.providers.stream import ExtensionProvider
+    from pinnace_agent.extensions.runtime.completions import TextProvider, TextProviders
     from pinnace_agent.extensions.services.client_display import ClientDisplay
     from pinnace_agent.extensions.services.items import ItemTable
     from pinnace_agent.extensions.services.surfaces import SurfaceTable
+    from pinnace_agent.extensions.services.terminal_input import Listener, TerminalInput
 
 _log = logging.getLogger("pinnace.extensions")
 
@@ -97,6 +99,9 @@ class Runner:
         self._send = send or _drop
         self._surfaces: SurfaceTable | None = None  # loaded with the first extension that draws
         self._display: ClientDisplay | None = None  # loaded with the first extension that sets a part of it
+        self._input: TerminalInput | None = None  # loaded with the first extension that listens to it
+        self.text_providers: TextProviders | None = None
+        """What completes the text of the editor; None: no extension does."""
         self._items: ItemTable | None = None  # loaded with the first item that an extension is to draw
         ui = (
             UserInterface(generation)
@@ -105,7 +110,14 @@ class Runner:
                 generation,
                 self.dialogs,
                 send,
-                DrawingPort(self._surface_table, self._start_drawing, view, self._client_display),
+                DrawingPort(
+                    self._surface_table,
+                    self._start_drawing,
+                    view,
+                    self._client_display,
+                    self._add_provider,
+                    self._listen,
+                ),
             )
         )
         session = SessionReader(generation, lambda: view.session)
@@ -284,6 +296,24 @@ class Runner:
 
             self._display = ClientDisplay(self._send, is_offered=self._view.mode == "tui")
         return self._display
+
+    def _add_provider(self, path: str, function: "TextProvider") -> None:
+        """Add what completes the text of the editor. It ends with this instance."""
+        if self.text_providers is None:
+            from pinnace_agent.extensions.runtime.completions import TextProviders
+
+            self.text_providers = TextProviders(self._caller)
+        self.text_providers.add(path, function)
+        if (display := self._client_display()) is not None:
+            display.set(completes=True)
+
+    def _listen(self, path: str, function: "Listener") -> Callable[[], None]:
+        """Add a listener to the input of the terminal; returns what removes it."""
+        if self._input is None:
+            from pinnace_agent.extensions.services.terminal_input import TerminalInput
+
+            self._input = TerminalInput(self._surface_table, self._start_drawing, self._caller)
+        return self._input.add(path, function)
 
     def _start_drawing(self, path: str, event: str, work: Callable[[], Awaitable[object]]) -> None:
         """Start a component; one of code that belongs to no extension is the first one's."""

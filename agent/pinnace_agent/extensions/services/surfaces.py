@@ -1,4 +1,4 @@
-"""Surfaces: what extensions draw in the client's terminal, as lines for its width. Rules R-UI-09 to R-UI-11, R-UI-40.
+"""Surfaces: what extensions draw in the client's terminal, as lines. Rules R-UI-09 to R-UI-11, R-UI-40, R-UI-42.
 
 A surface is opened by an extension and drawn on whenever that wants to; the client sends its size, keys, and that the
 user has closed it. One that waits for the user (`editor`, `overlay`) ends with whatever ends the waiting. The others
@@ -24,6 +24,8 @@ WAITING: Final[frozenset[SurfacePlace]] = frozenset({"editor", "overlay"})
 """The places of surfaces that wait for the user."""
 EDITOR: Final = "input"
 """The place of what is the client's editor until it is closed."""
+KEYS: Final = "keys"
+"""The place of what sees the keys first, and is not drawn."""
 _LARGEST: Final = 1000
 _CUT: Final = re.compile(r"\x1b\[?[0-9;:]*\Z")
 """A style that is cut off."""
@@ -113,6 +115,17 @@ class Surface:
             self._table.send(record)
         else:
             self._table.draw(record, f"{self.name} {by}")
+
+    def answer_key(self, by: str, taken: int, left: str) -> None:
+        """Report what is left of an input to `keys`. Never waits.
+
+        Args:
+            by: The client whose input it is.
+            taken: Its number.
+            left: What the client is to do in its place; empty: nothing.
+        """
+        if self.name is not None and by:
+            self._table.send({"type": "ui_input", "surface": self.name, "by": by, "taken": taken, "text": left})
 
     def close(self) -> None:
         """Close it; a second time does nothing."""
@@ -205,7 +218,7 @@ class SurfaceTable:
             surface.drawer.resized(surface.size)
         if given.data is not None or given.text is not None:
             surface.drawer.took(given)
-        if given.is_closed and (surface.place in WAITING or surface.place == EDITOR):
+        if given.is_closed and (surface.place in WAITING or surface.place in (EDITOR, KEYS)):
             surface.close()
 
     def end_waiting(self) -> None:

@@ -50,7 +50,7 @@ class Wired {
     component.onSubmit = (text) => this.submit(text);
     component.onChange = () => this.isTaking || this.answer();
     if (component.actionHandlers instanceof Map) this.wire(component);
-    component.setAutocompleteProvider?.(load("./completing.mjs").provider(who));
+    if (component.setAutocompleteProvider) surface.onForget = load("./completing.mjs").provide(who, component);
   }
 
   wire(component) {

@@ -126,6 +126,18 @@ async function completion(extension, { name, prefix }) {
   return await registered(extension.commands, name, `command ${name}`).getArgumentCompletions(prefix);
 }
 
+/** Return what the listeners of all extensions leave of a key or a paste. */
+async function key(_extension, { data }) {
+  const { heard } = await import("./terminal-input.mjs");
+  return heard(data);
+}
+
+/** Complete the text of the client's editor by the providers of all extensions. */
+async function text(_extension, message, call) {
+  const { completeText } = await import("./completing.mjs");
+  return await completeText(message, call);
+}
+
 /** Draw an item of the conversation as lines; null: the client is to draw it. */
 async function render(extension, { item, columns, context, chooses }) {
   // With the first item that is drawn.
@@ -191,4 +203,4 @@ async function login(extension, { number, context }, call) {
   });
 }
 
-export const CALLABLE = { handler, tool, prepare, command, shortcut, completion, render, kept, operations, stream, login };
+export const CALLABLE = { handler, tool, prepare, command, shortcut, completion, key, text, render, kept, operations, stream, login };

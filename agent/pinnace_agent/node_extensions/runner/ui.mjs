@@ -1,14 +1,17 @@
 /** `ctx.ui`: dialogs and displays of the client. What needs pi's own terminal answers as pi does in its RPC mode. */
 
 import fs from "node:fs";
+import { createRequire } from "node:module";
 import path from "node:path";
 import { Theme, theme } from "./theme.mjs";
 import { editorFactory, setEditor } from "./editors.mjs";
 import { custom, stay } from "./surfaces.mjs";
 import { ask, now, post } from "./wire.mjs";
 
+// With the first use of what few extensions use.
+const load = createRequire(import.meta.url);
+
 const seconds = (options) => (typeof options?.timeout === "number" ? options.timeout / 1000 : null);
-const nothing = () => {};
 
 /** Ask; given up by the signal, the answer is that of a cancelled dialog, as in pi. */
 async function dialog(who, name, values, options, cancelled) {
@@ -79,10 +82,7 @@ export function userInterfaceOf(who) {
     pasteToEditor: (text) => post(who, "ui.pasteToEditor", text),
     getEditorText: () => now(who, "ui.getEditorText"),
     custom: (factory, options) => custom(who, factory, options),
-    onTerminalInput() {
-      post(who, "ui.unused", "onTerminalInput");
-      return nothing;
-    },
+    onTerminalInput: (listener) => load("./terminal-input.mjs").listenToInput(who, listener),
     setWorkingMessage: (message) => post(who, "ui.setWorkingMessage", message ?? null),
     setWorkingVisible: (visible) => post(who, "ui.setWorkingVisible", Boolean(visible)),
     setWorkingIndicator(options) {
@@ -93,7 +93,7 @@ export function userInterfaceOf(who) {
     setHiddenThinkingLabel: (label) => post(who, "ui.setHiddenThinkingLabel", label ?? null),
     setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
     setHeader: (factory) => stay(who, "header", undefined, factory),
-    addAutocompleteProvider: () => post(who, "ui.unused", "addAutocompleteProvider"),
+    addAutocompleteProvider: (factory) => load("./completing.mjs").addProvider(who, factory),
     setEditorComponent: (factory) => setEditor(who, factory),
     getEditorComponent: () => editorFactory(),
     get theme() { return theme; },

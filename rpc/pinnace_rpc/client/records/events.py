@@ -354,9 +354,9 @@ class UiSurfaceDraw(TypedDict):
 
 
 class UiInput(TypedDict):
-    """The editor of an extension (place `input`) has taken what a client has sent, and may ask it for something.
+    """An extension has taken what a client has sent to an `input`, its editor, or to `keys`, and may ask for something.
 
-    One that reports a text alone may replace an unwritten one for the same surface and client.
+    One of an editor that reports a text alone may replace an unwritten one for the same surface and client.
     """
 
     type: Literal["ui_input"]
@@ -367,7 +367,7 @@ class UiInput(TypedDict):
     taken: int
     """The number of the newest input that was taken: all earlier ones were, too."""
     text: str
-    """What the editor holds now."""
+    """What the editor holds now; of `keys`, what is left of the input: the same, another one, or none."""
     submitted: NotRequired[str]
     """A message that the user sends."""
     followUp: NotRequired[bool]
@@ -411,6 +411,8 @@ class UiDisplay(TypedDict):
     """For how long each frame is shown, in milliseconds."""
     hiddenThinkingLabel: NotRequired[str]
     """Stands for thoughts that are folded."""
+    completes: NotRequired[Literal[True]]
+    """Extensions complete the text of the editor: `get_completions` without a name asks them."""
 
 
 class UiToolsExpanded(TypedDict):

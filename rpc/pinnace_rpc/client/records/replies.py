@@ -272,7 +272,7 @@ class CompletionInfo(TypedDict):
     """A completion of the arguments of a command."""
 
     value: str
-    """What takes the place of the whole prefix."""
+    """What takes the place of the prefix."""
     label: NotRequired[str]
     """What a list shows in its place."""
     description: NotRequired[str]
@@ -280,10 +280,12 @@ class CompletionInfo(TypedDict):
 
 
 class Completions(TypedDict):
-    """What an extension offers for the arguments of its command."""
+    """What an extension offers for the arguments of its command, or for the text of the editor."""
 
     completions: list[CompletionInfo]
     """In the order of the extension; none if nothing completes them."""
+    prefix: NotRequired[str]
+    """The end of the text before the cursor that the completions take the place of; absent: the whole prefix."""
 
 
 class ToolInfo(TypedDict):
