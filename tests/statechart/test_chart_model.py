@@ -27,13 +27,13 @@ from pinnace_spec.rules.limits import MAX_QUEUED_MESSAGES
 from pinnace_spec.statechart.names import CANCELLABLE, STOPPING, STOPPING_OF
 from pinnace_spec.statechart.transitions import ALWAYS, CHART, COMMANDS, JOB_TRIGGERS, REGIONS, Region, Transition
 from pinnace_statechart import effects as fx
+from pinnace_statechart.actions import ACTIONS
 from pinnace_statechart.guards import GUARDS, barrier
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
 from pinnace_statechart.triggers import NO_REPLY, Command, InternalEvent, Trigger
 
-ROWS_REACHED: Counter[Transition] = Counter()
 JOB_OF = {
     "llm": "run",
     "tools": "run",
@@ -122,12 +122,41 @@ def copy_state(state: ExtendedState) -> ExtendedState:
     return ExtendedState(*copied)
 
 
+ROWS: dict[tuple[Region, str, str], list[Transition]] = {}
+for _row in CHART:
+    ROWS.setdefault((_row.region, _row.trigger, _row.source), []).append(_row)
+
+
+class QuickChart(Chart):
+    """A chart that takes the rows without the machines, for searches: in a third of the time.
+
+    Held to the machines at every row that a search meets in another configuration.
+    """
+
+    def _fire(self, region: Region, trigger: Trigger) -> bool:
+        context = self._context
+        context.trigger = trigger
+        for row in ROWS[region, trigger.name, context.configuration[region]]:
+            if not row.guard or GUARDS[row.guard](context):
+                break
+        else:
+            return False
+        if self._on_row is not None:
+            self._on_row(row)
+        for name in row.effects:
+            ACTIONS[name](context)
+        if row.target is not None:
+            context.configuration[region] = row.target
+        return True
+
+
 class Watcher:
     """Judges a chart by what goes in and what comes out."""
 
-    def __init__(self, max_queued: int = MAX_QUEUED_MESSAGES) -> None:
+    def __init__(self, max_queued: int = MAX_QUEUED_MESSAGES, kind: type[Chart] = Chart) -> None:
         state = ExtendedState(retry=RetryPolicy(max_attempts=1), max_queued=max_queued)
-        self.chart = Chart(state, on_row=self._row)
+        self.taken: list[Transition] = []
+        self.chart = kind(state, on_row=self.taken.append)
         self.sent: dict[int, Command] = {}
         self.answers: Counter[int] = Counter()
         self.fate: dict[int, str] = {}  # of texts: queued, delivered, returned, refused
@@ -143,13 +172,10 @@ class Watcher:
         self.shells: set[int] = set()
         self.commands: set[int] = set()  # of extensions
 
-    def _row(self, row: Transition) -> None:
-        ROWS_REACHED[row] += 1
-
     def snapshot(self) -> Snapshot:
         """Return all that a watcher and its chart remember."""
         kept = copy_values(vars(self))
-        del kept["chart"]
+        del kept["chart"], kept["taken"]
         return self.chart.configuration, copy_state(self.chart.state), kept
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -619,24 +645,28 @@ def explore(
     *,
     has_extensions: bool = False,
     max_queued: int = MAX_QUEUED_MESSAGES,
-) -> None:
+) -> set[Transition]:
     """Take every sequence of up to `commands` commands, with every order of reports, once a distinct state.
 
     What needs fewer commands comes first, so a state that is found again after more of them has no new future.
-    From each configuration with and without a barrier every other command is tried as well, one step deep.
+    From each configuration with and without a barrier every other command is tried as well, one step deep. Returns the
+    rows that were taken.
     """
+    reached: set[Transition] = set()
+    met_before: set[tuple[object, ...]] = set()
     seen: set[tuple[bool, str]] = set()
     tried: set[str] = set()
-    watcher = Watcher(max_queued)
+    watcher = Watcher(max_queued, QuickChart)
+    machines = Chart(on_row=watcher.taken.append)
     watcher.step(InternalEvent("instance_began", enabled=has_extensions))
     make = partial(make_command, unread=has_extensions)
-    todo: deque[tuple[Snapshot, int, bool]] = deque([(watcher.snapshot(), 0, False)])
+    todo: deque[tuple[Snapshot, int, bool, str]] = deque([(watcher.snapshot(), 0, False, fingerprint(watcher))])
     while todo:
-        here, sent, stopped = todo.popleft()
-        watcher.restore(here)
-        if (key := (stopped, fingerprint(watcher))) in seen:
+        here, sent, stopped, known_by = todo.popleft()
+        if (stopped, known_by) in seen:
             continue
-        seen.add(key)
+        seen.add((stopped, known_by))
+        watcher.restore(here)
         run, reports = watcher.chart.run, watcher.reports()
         moves = [partial(watcher.report, name) for name in reports]
         moves += [partial(watcher.report, n, threshold_due=True) for n in reports if (run, n) in READ_THRESHOLD]
@@ -666,35 +696,53 @@ def explore(
         tried.add(guards)
         for move in (*moves, *stops, *every, *(sends if sent < commands and not stopped else ())):
             watcher.restore(here)
+            watcher.taken.clear()
             move()
+            if (met := (*here[0].values(), *map(id, watcher.taken))) not in met_before:
+                met_before.add(met)
+                reached.update(watcher.taken)
+                check_by_the_machines(watcher, machines, here, move)
             next_sent, next_stopped = sent + (move in sends), stopped or move in stops
             if move in every:
                 continue
-            if (next_stopped, fingerprint(watcher)) not in seen:
+            if (next_stopped, found := fingerprint(watcher)) not in seen:
                 put = todo.append if next_sent > sent else todo.appendleft
-                put((watcher.snapshot(), next_sent, next_stopped))
+                put((watcher.snapshot(), next_sent, next_stopped, found))
+    return reached
+
+
+def check_by_the_machines(watcher: Watcher, machines: Chart, here: Snapshot, move: Callable[[], None]) -> None:
+    """Take a move once more with the machines, which must take the same rows. Leaves the watcher as it was."""
+    quick, behind, taken = watcher.chart, watcher.snapshot(), list(watcher.taken)
+    watcher.chart = machines
+    watcher.restore(here)
+    watcher.taken.clear()
+    move()
+    assert (watcher.taken, machines.configuration) == (taken, behind[0])
+    watcher.chart = quick
+    watcher.restore(behind)
 
 
 @pytest.mark.slow
 def test_every_row_is_reached_and_every_promise_kept_within_a_few_commands() -> None:
     """The table has no dead row, and no short conversation breaks a promise, whatever the jobs report."""
-    ROWS_REACHED.clear()
+    reached = set[Transition]().union(
+        explore(SEARCHED_COMMANDS, SEARCHED),
+        explore(SEARCHED_COMMANDS - 1, SEARCHED_WITH_EXTENSIONS, has_extensions=True),
+        explore(SEARCHED_COMMANDS, SEARCHED_LINES, has_extensions=True),
+        explore(SEARCHED_COMMANDS + 1, SEARCHED_COMPACTIONS, has_extensions=True),
+        explore(SEARCHED_COMMANDS, SEARCHED_CANCELLED, has_extensions=True),
+        explore(SEARCHED_COMMANDS - 1, SEARCHED_SHELLS, has_extensions=True),
+        explore(SEARCHED_COMMANDS, SEARCHED_RETURNED, has_extensions=True),
+        explore(SEARCHED_COMMANDS, SEARCHED_MOVES),
+        explore(SEARCHED_COMMANDS + 1, SEARCHED_MOVES_READ, has_extensions=True),
+        explore(SEARCHED_COMMANDS, SEARCHED_MOVES_BESIDE, has_extensions=True),
+        explore(SEARCHED_COMMANDS - 1, SEARCHED_MOVES_FULL, max_queued=0),
+        explore(SEARCHED_COMMANDS, SEARCHED_RELOADS),
+        explore(SEARCHED_COMMANDS - 1, SEARCHED_RELOADS_BESIDE, has_extensions=True),
+        explore(SEARCHED_COMMANDS, SEARCHED_FULL, max_queued=1),
+        explore(SEARCHED_COMMANDS - 1, SEARCHED_TEXTS, has_extensions=True, max_queued=0),
+    )
 
-    explore(SEARCHED_COMMANDS, SEARCHED)
-    explore(SEARCHED_COMMANDS - 1, SEARCHED_WITH_EXTENSIONS, has_extensions=True)
-    explore(SEARCHED_COMMANDS, SEARCHED_LINES, has_extensions=True)
-    explore(SEARCHED_COMMANDS + 1, SEARCHED_COMPACTIONS, has_extensions=True)
-    explore(SEARCHED_COMMANDS, SEARCHED_CANCELLED, has_extensions=True)
-    explore(SEARCHED_COMMANDS - 1, SEARCHED_SHELLS, has_extensions=True)
-    explore(SEARCHED_COMMANDS, SEARCHED_RETURNED, has_extensions=True)
-    explore(SEARCHED_COMMANDS, SEARCHED_MOVES)
-    explore(SEARCHED_COMMANDS + 1, SEARCHED_MOVES_READ, has_extensions=True)
-    explore(SEARCHED_COMMANDS, SEARCHED_MOVES_BESIDE, has_extensions=True)
-    explore(SEARCHED_COMMANDS - 1, SEARCHED_MOVES_FULL, max_queued=0)
-    explore(SEARCHED_COMMANDS, SEARCHED_RELOADS)
-    explore(SEARCHED_COMMANDS - 1, SEARCHED_RELOADS_BESIDE, has_extensions=True)
-    explore(SEARCHED_COMMANDS, SEARCHED_FULL, max_queued=1)
-    explore(SEARCHED_COMMANDS - 1, SEARCHED_TEXTS, has_extensions=True, max_queued=0)
-
-    coverage.note_rows(row_name(row) for row in ROWS_REACHED)
-    assert [] == [row for row in CHART if row not in ROWS_REACHED]
+    coverage.note_rows(row_name(row) for row in reached)
+    assert [] == [row for row in CHART if row not in reached]

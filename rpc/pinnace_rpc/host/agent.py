@@ -399,6 +399,7 @@ class HostedAgent:
         self._serves_files = None
         self._draws_surfaces.clear()
         self._shows_subagents.clear()
+        self.summary.forget_children()
         self._asked.clear()
         self._reads.give_up()
         for number, command in self._router.give_up():

@@ -585,6 +585,7 @@ def _row(agent: HostedAgent) -> Mapping[str, object]:
         "lastActivity": round(agent.last_activity * 1000),
         "journalBytes": agent.journal.size,
         "release": agent.release,
+        "subagents": summary.children,
     }
 
 

@@ -13,11 +13,15 @@ from typing import Final
 from pinnace_rpc.host import routing
 from pinnace_spec.wire.json_text import JsonValue
 
-FOLLOWED: Final = frozenset({b"message_end", b"compaction_end", b"auto_compaction_end", b"queue_update"})
+_CALL_RECORDS: Final = frozenset({b"tool_execution_update", b"tool_execution_end"})
+FOLLOWED: Final = frozenset(
+    {b"message_end", b"compaction_end", b"auto_compaction_end", b"queue_update", *_CALL_RECORDS}
+)
 """Types of records that change it."""
 MODEL_COMMANDS: Final = frozenset({"set_model", "cycle_model"})
 """Commands whose responses do."""
 _USAGE: Final = b'"usage":'
+_OF_CHILD: Final = b'"toolName":"subagent"'
 _KINDS: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
@@ -34,6 +38,17 @@ class AgentSummary:
         """Of all requests of the session, cached ones too."""
         self.cost: float | None = None
         """Of the same, in US dollars."""
+        self._children: dict[str, dict[str, JsonValue]] = {}
+        """The sub-agents that work, by their calls."""
+
+    @property
+    def children(self) -> list[dict[str, JsonValue]]:
+        """The sub-agents that work, in the order in which they were seen first."""
+        return list(self._children.values())
+
+    def forget_children(self) -> None:
+        """Take notice that the process has ended: its sub-agents have ended with it."""
+        self._children.clear()
 
     def take_state(self, data: Mapping[str, JsonValue]) -> bool:
         """Take the data of a `get_state`; returns whether the session has messages, so that its totals are unknown."""
@@ -62,12 +77,34 @@ class AgentSummary:
         if kind == b"queue_update":
             record = routing.parse_record(line)
             self.queued = sum(len(each) for each in map(record.get, ("steering", "followUp")) if isinstance(each, list))
+        elif kind in _CALL_RECORDS:
+            if _OF_CHILD in line:
+                self._follow_child(kind, routing.parse_record(line))
         elif _USAGE in line:
             record = routing.parse_record(line)
             message = routing.member(record, "message" if kind == b"message_end" else "result")
             self._add(routing.member(message, "usage"))
             if message.get("role") == "assistant":
                 self._take_model({"provider": message.get("provider"), "id": message.get("model")})
+
+    def _follow_child(self, kind: bytes, record: Mapping[str, JsonValue]) -> None:
+        """Take a record of the call that a sub-agent works for; its usage counts at the end, as in the session."""
+        call = str(record.get("toolCallId"))
+        result = routing.member(record, "result" if kind == b"tool_execution_end" else "partialResult")
+        agent = routing.member(routing.member(result, "details"), "agent")
+        usage = routing.member(agent, "usage")
+        if kind == b"tool_execution_end":
+            self._children.pop(call, None)
+            self._add(usage)
+        elif agent:
+            self._children[call] = {
+                "agentId": agent.get("agentId"),
+                "state": agent.get("state"),
+                "model": f"{agent.get('provider')}/{agent.get('model')}",
+                "activity": agent.get("activity"),
+                "tokens": usage.get("totalTokens"),
+                "cost": routing.member(usage, "cost").get("total"),
+            }
 
     def _take_model(self, model: Mapping[str, JsonValue]) -> None:
         provider, name = model.get("provider"), model.get("id")

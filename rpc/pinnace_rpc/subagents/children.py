@@ -71,10 +71,10 @@ _SHOWN_RECORDS: Final[Collection[object]] = frozenset(
 class _Progress:
     """What a sub-agent has done, by its records."""
 
-    def __init__(self, agent_id: str, session_file: str | None, report: Callable[[ChildReport], None]) -> None:
+    def __init__(self, begun: ChildBegun, session_file: str | None, report: Callable[[ChildReport], None]) -> None:
         self._report = report
         self._entries: list[Record] = []
-        self.state = ChildReport(agent_id, session_file)
+        self.state = ChildReport(begun["agentId"], session_file, begun["provider"], begun["model"])
         self.is_settled = False
         self.error = ""
         self.is_aborted = False
@@ -218,7 +218,7 @@ class Children:
             running.has_begun = True
             if self._is_shown:
                 self._show_state(session, begun)
-            progress = _Progress(agent_id, file, on_report)
+            progress = _Progress(begun, file, on_report)
             outcome: ChildEnd = "cancelled"
             try:
                 with cancellation:

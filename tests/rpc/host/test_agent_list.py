@@ -149,3 +149,24 @@ def test_an_agent_with_a_background_task_of_an_extension_stays_awake(folder: Pat
                 if row["state"] == "asleep":
                     break
     assert (folder / "ticked").exists()
+
+
+def test_sub_agents_are_listed_while_they_work_and_counted_when_they_have_ended() -> None:
+    """A call whose result an extension has replaced ends its sub-agent all the same."""
+    summary = AgentSummary()
+    summary.take_state({"messageCount": 0})
+    agent = {"agentId": "k", "state": "running", "provider": "p", "model": "m", "activity": "ls", "usage": USAGE}
+    of_call = {"toolCallId": "c", "toolName": "subagent"}
+    update = line(type="tool_execution_update", **of_call, partialResult={"details": {"agent": agent}})
+    summary.follow(b"tool_execution_update", update)
+    shown = {"agentId": "k", "state": "running", "model": "p/m", "activity": "ls", "tokens": 12, "cost": 0.25}
+    assert (summary.children, summary.tokens) == ([shown], 0)
+    ended = {"agent": {**agent, "state": "completed"}}
+    summary.follow(b"tool_execution_end", line(type="tool_execution_end", **of_call, result={"details": ended}))
+    assert (summary.children, summary.tokens, summary.cost) == ([], 12, 0.25)
+    summary.follow(b"tool_execution_update", update)
+    summary.follow(b"tool_execution_end", line(type="tool_execution_end", **of_call, result={"content": []}))
+    assert (summary.children, summary.tokens) == ([], 12)
+    summary.follow(b"tool_execution_update", update)
+    summary.forget_children()
+    assert summary.children == []

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from tests.rpc.host.attached import TIMEOUT_S, Record, environment_of, started
 
+from pinnace_rpc.cli.commands.agents import table
+from pinnace_rpc.host.protocol import ListAgents
+
 # The sub-agent has the same script, and no tool `subagent`: its own call is refused, and its next one does not end.
 CALLS = [("subagent", {"task": "count"}), ("bash", {"command": "cat gate"})]
 SCRIPT = {"turns": [{"tools": [{"name": name, "arguments": arguments}]} for name, arguments in CALLS]}
@@ -40,6 +43,7 @@ def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folde
             updates = connection.until(type="tool_execution_update")
         listed = connection.ask({"id": "l", "type": "list_agents"})["data"]["agents"]
         during = processes_of(folder)
+        (row,) = host.ask(ListAgents(watches=False))["agents"]
         host.process.kill()
         host.process.wait(TIMEOUT_S)
     deadline_s = time.monotonic() + TIMEOUT_S
@@ -49,6 +53,10 @@ def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folde
         later = connection.ask({"id": "l", "type": "list_agents"})["data"]["agents"]
 
     assert ["running"] == [each["state"] for each in listed]
+    (child,) = row["subagents"]
+    assert (listed[0]["agentId"], "running", row["model"]) == (child["agentId"], child["state"], child["model"])
+    assert "cat gate" in child["activity"]
+    assert f"\n└ {child['agentId'][:8]}  running  " in table([row])
     assert during - before
     assert set() == left
     assert [(listed[0]["agentId"], "cancelled")] == [(each["agentId"], each["state"]) for each in later]

@@ -34,6 +34,9 @@ class ChildReport(NamedTuple):
     agent_id: str
     session_file: str | None
     """None: its session is kept in memory."""
+    provider: str
+    model: str
+    """Its id at the provider."""
     text: str = ""
     """Its last answer."""
     activity: str = ""
@@ -53,6 +56,8 @@ class ChildReport(NamedTuple):
             "agentId": self.agent_id,
             "state": self.outcome or "running",
             "turns": self.turns,
+            "provider": self.provider,
+            "model": self.model,
         }
         if self.session_file is not None:
             fields["sessionFile"] = self.session_file

@@ -108,7 +108,15 @@ def table(agents: Sequence[Row]) -> str:
     if not agents:
         return "no agents"
     failures = [f"{_text(row, 'name')}: {_text(row, 'error')}" for row in agents if row.get("error")]
-    return "\n".join([lay_out(agents, _COLUMNS), *failures])
+    return "\n".join([lay_out([*_with_children(agents)], _COLUMNS), *failures])
+
+
+def _with_children(agents: Sequence[Row]) -> Iterator[Row]:
+    """Yield each agent, and below it the sub-agents that work for it."""
+    for row in agents:
+        yield row
+        for child in cast("Sequence[Row]", row.get("subagents") or ()):
+            yield {**child, "name": f"└ {_text(child, 'agentId')[:8]}"}
 
 
 def _text(row: Row, name: str) -> str:

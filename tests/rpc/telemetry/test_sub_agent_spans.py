@@ -1,0 +1,27 @@
+"""The spans of a sub-agent, as a collector gets them."""
+
+from tests.rpc.subagents.test_subagents import DELEGATE, TOOLS, call
+from tests.rpc.telemetry.collector import SOON, collecting, wait_until
+
+from pinnace_fuzz.trials.workbench import AgentStarter
+
+
+def test_the_run_of_a_sub_agent_is_below_the_call_that_has_started_it(agent: AgentStarter) -> None:
+    """One trace: the run, the call, the run of the sub-agent, and its own call."""
+    bash = {"tool_calls": [{"name": "bash", "args": {"command": "true"}}], "match": "Task: count"}
+    script = [call("count"), bash, {"text": "two", "match": "Task: count"}, {"text": "thanks"}]
+    with collecting() as collector:
+        pi = agent(script, *TOOLS, env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, **SOON})
+        pi.say(DELEGATE)
+        wait_until(lambda: [span.name for span in collector.spans].count("invoke_agent pinnace") == 2)
+        pi.check_end()
+        spans = collector.spans
+    [started] = [span for span in spans if span.name == "execute_tool subagent"]
+    [inner] = [span for span in spans if span.name == "execute_tool bash"]
+    runs = {span.parent: span for span in spans if span.name == "invoke_agent pinnace"}
+
+    assert {started.trace} == {span.trace for span in spans}
+    assert started.id in runs
+    assert runs[started.id].id == inner.parent
+    [own] = [run for parent, run in runs.items() if parent != started.id]
+    assert own.id == started.parent
