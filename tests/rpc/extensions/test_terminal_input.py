@@ -15,11 +15,14 @@ PYTHON: Final = """
 import trio
 
 def extension(pi):
-    removers = []
+    removers, interfaces = [], []
 
     async def hear(data):
         if data == "h":
-            await trio.sleep_forever()
+            try:
+                await trio.sleep_forever()
+            finally:
+                interfaces[0].notify("it was ended")
         if data in "ef":
             raise RuntimeError("on purpose")
         if data == "o":
@@ -28,6 +31,7 @@ def extension(pi):
 
     @pi.command("py")
     def listen(ctx, args):
+        interfaces.append(ctx.ui)
         if args:
             removers.pop()()
         else:
@@ -124,6 +128,7 @@ def test_a_listener_that_hangs_ends_with_its_surface(heard: Heard) -> None:
     assert heard.pi.ask("get_state")["isStreaming"] is False
     heard.pi.ask("ui_surface_input", surface=heard.surface, closed=True)
     heard.pi.wait({"type": "ui_surface_close", "surface": heard.surface}, since=0)
+    assert "it was ended" == heard.notice()
     assert not heard.pi.found({"type": "ui_input"})
     heard.listen("node")
     assert ["", "a"] == heard.left("x", "a")
