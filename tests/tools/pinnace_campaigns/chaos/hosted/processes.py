@@ -20,6 +20,7 @@ from pinnace_fuzz.records import LineSplitter, encode_records, parse_record
 
 _ZYGOTE: Final = b"zygote_program"
 _ATTACH: Final = b"attach"
+_LOOP: Final = "anon_inode:[eventpoll]"
 _DRAIN_S: Final = 10.0
 
 
@@ -38,7 +39,8 @@ class LivingProcesses(NamedTuple):
 def find_processes(root: Path, agent_dir: Path) -> LivingProcesses:
     """Find those whose environment names `root`; the host is the one of `agent_dir`.
 
-    An agent that was forked has the command of the zygote.
+    An agent that was forked has the command and the parent of the zygote, and may be older than the next zygote; but an
+    event loop, which no zygote has.
     """
     everyone = processes_with(str(root).encode())
     words = {pid: words_of(pid) for pid in everyone}
@@ -46,7 +48,8 @@ def find_processes(root: Path, agent_dir: Path) -> LivingProcesses:
     if host not in everyone or b"host" not in words[host]:
         host = None
     forked = [pid for pid in everyone if any(_ZYGOTE in word for word in words[pid])]
-    zygote = next((pid for pid in forked if host is not None and parent_of(pid) == host), None)
+    loopless = (pid for pid in forked if _LOOP not in descriptors_of(pid))
+    zygote = next((pid for pid in loopless if host is not None and parent_of(pid) == host), None)
     fresh = [pid for pid in everyone if b"--mode" in words[pid] and _ATTACH not in words[pid]]
     return LivingProcesses(everyone, host, zygote, sorted({*forked, *fresh} - {zygote}))
 
