@@ -64,15 +64,13 @@ def test_two_commands_set_up_the_program_and_run_the_checks() -> None:
     program, checks = re.findall(r"^```sh\n(scripts/setup.*)\n```", README, re.MULTILINE)
 
     assert (program, checks) == ("scripts/setup && .venv/bin/pinnace demo", "scripts/setup --dev && scripts/check")
-    setup, *parts = re.findall(
-        r"^(scripts/[^>|&\n]*[^>|&\s])", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.M
-    )
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    setup, *parts = re.findall(r"^(scripts/[^>|&\n]*[^>|&\s])", ci, re.MULTILINE)
     assert setup == "scripts/setup --dev"
     (known,) = re.findall(r'^known="(.*)"$', (ROOT / "scripts" / "check").read_text(encoding="utf-8"), re.MULTILINE)
     # The checks of `all`, each once; it has what the command without it has, and the campaigns.
-    assert sorted(name for part in parts for name in part.removeprefix("scripts/check ").split()) == sorted(
-        known.split()
-    )
+    taken = [name for part in parts for name in part.removeprefix("scripts/check ").split()]
+    assert sorted(taken) == sorted(known.split())
 
 
 @pytest.mark.parametrize(
