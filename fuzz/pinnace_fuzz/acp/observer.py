@@ -105,8 +105,9 @@ class Observer:
         _, params = self._open.pop(identity, ("", {}))
         session = self._session(params)
         if session is not None and identity in session.prompts:
+            if session.prompts[0] == identity:
+                session.turn_calls.clear()
             session.prompts.remove(identity)
-            session.turn_calls.clear()
 
     def closed(self) -> Sequence[Fault]:
         """Take the end of the connection, after the end of the agent's input; return the rules that are broken."""
@@ -136,7 +137,10 @@ class Observer:
             yield from self._end_turn(session, identity)
 
     def _end_turn(self, session: _Session, identity: object) -> Iterator[Fault]:
+        is_running = session.prompts[0] == identity
         session.prompts.remove(identity)
+        if not is_running:
+            return  # cancelled while it waited; calls and sub-agents are of the one that runs
         if any(child.is_at_work for child in session.children) and not (session.is_at_work or session.loads):
             yield Fault("R-ACP-72", "a prompt is over, and a sub-agent is shown as working")
         left = [call for call in session.turn_calls if _ORDER[session.calls[call]] < _ENDED]
