@@ -55,6 +55,7 @@ class ChildProcess:
         self._on_record = on_record
         self._room = room
         self._waiting_for_room = trio.CancelScope()
+        self._is_ending = False
         self._answers: dict[str, Record | None] = {}
         self._news = trio.Event()
         self._sending = trio.Lock()
@@ -123,15 +124,17 @@ class ChildProcess:
                 for line in decoder.lines():
                     self._take(line)
                 self._ring()
-                with self._waiting_for_room:
-                    await self._room()
-                if not self._waiting_for_room.cancel_called:
-                    self._waiting_for_room = trio.CancelScope()
+                await self._wait_for_room()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         finally:
             self.is_gone = True
             self._ring()
+
+    async def _wait_for_room(self) -> None:
+        if not self._is_ending:  # an end never waits for what reads the records
+            with trio.CancelScope() as self._waiting_for_room:
+                await self._room()
 
     async def read_stderr(self) -> None:
         """Read stderr, so that an agent that logs much is never held up, and keep its end."""
@@ -163,7 +166,8 @@ class ChildProcess:
 
         Takes two seconds at most, and is not cancelled from outside. The tasks that read it must run meanwhile.
         """
-        self._waiting_for_room.cancel()  # an end never waits for what reads the records
+        self._is_ending = True
+        self._waiting_for_room.cancel()
         with trio.CancelScope(shield=True):
             await self._stdin.aclose()
             with trio.move_on_after(ORDERLY_END_S), suppress(OSError):
