@@ -53,10 +53,10 @@ from pinnace_tui.content.values import Record, mapping, number, objects, text, t
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.drawn_items import DrawnItems
-from pinnace_tui.editor import Editor, Suggestions
+from pinnace_tui.editor import Editor, Suggestions, event_of
 from pinnace_tui.footer import FooterState, branch_of, footer, welcome
 from pinnace_tui.guarded import Guarded
-from pinnace_tui.input.key_data import key_data
+from pinnace_tui.input.key_data import key_data, paste_data
 from pinnace_tui.input.keys import Keys, Shortcut, in_words
 from pinnace_tui.remote_editor import CHECK_S, Typed
 from pinnace_tui.screens import Dialog, EditorDialog, InputDialog, SelectDialog
@@ -959,7 +959,7 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         if is_beneath or (keys is None and not self._passing):
             return False
         if isinstance(event, events.Paste):
-            typed = Typed(f"\x1b[200~{event.text}\x1b[201~", None)
+            typed = Typed(paste_data(event.text), None)
         else:
             data, key = key_data(event.key, event.character) or ("", None)
             typed = Typed(data, key, event.key, event.character)
@@ -976,16 +976,12 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     def _deliver(self, typed: Typed, left: str) -> None:
         """Do a key or a paste that extensions have seen, or what they have left of it."""
-        given: list[Message] = []
+        given: list[Message] = [event_of(typed)]
         if left != typed.data:
             from pinnace_tui.input.decoder import InputDecoder  # which the driver has loaded
 
             decoder = InputDecoder()
             given = [*decoder.feed(left.encode("utf-8", "replace")), *decoder.expire()]
-        elif typed.name:
-            given = [events.Key(typed.name, typed.character)]
-        else:
-            given = [events.Paste(typed.data.removeprefix("\x1b[200~").removesuffix("\x1b[201~"))]
         for each in given:
             if isinstance(each, events.Key | events.Paste):
                 self._passing.append(each)

@@ -5,7 +5,6 @@ Decides what keys mean while a message is written; what is done with a message, 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 from rich.text import Text
 from textual import events
@@ -24,12 +23,14 @@ from pinnace_tui.completion import (
 )
 from pinnace_tui.content.rendering import plain, plain_line
 from pinnace_tui.fields import TextBox, with_line_ends
-from pinnace_tui.input.key_data import key_data
+from pinnace_tui.input.key_data import key_data, paste_data, pasted_text, without_paste_end
 from pinnace_tui.input.keys import Keys
 from pinnace_tui.remote_editor import Change, RemoteEditor, Typed
 
-_PASTE: Final = "\x1b[200~"
-_PASTE_END: Final = "\x1b[201~"
+
+def event_of(typed: Typed) -> events.Key | events.Paste:
+    """Return a key or a paste as the client has it."""
+    return events.Key(typed.name, typed.character) if typed.name else events.Paste(pasted_text(typed.data))
 
 
 class Suggestions(Static):
@@ -195,10 +196,8 @@ class Editor(TextBox):
             # Behind what this editor has been sent already.
             if not isinstance(each, Typed):
                 self.call_later(self._change, each)
-            elif each.name:
-                self.post_message(events.Key(each.name, each.character))
             else:
-                self.post_message(events.Paste(each.data.removeprefix(_PASTE).removesuffix(_PASTE_END)))
+                self.post_message(event_of(each))
 
     def _change(self, change: Change) -> None:
         """Change the text, whichever editor has it."""
@@ -212,7 +211,7 @@ class Editor(TextBox):
     def write(self, content: str) -> None:
         """Insert a text at the cursor."""
         if self.remote is not None:
-            self.remote.press(Typed(_PASTE + content.replace(_PASTE_END, "") + _PASTE_END, None))
+            self.remote.press(Typed(paste_data(without_paste_end(content)), None))
         else:
             self.insert(with_line_ends(content))
 

@@ -26,7 +26,7 @@ from pinnace_tui.content.drawn_lines import drawn
 from pinnace_tui.content.values import Record, mapping, number, text, texts
 from pinnace_tui.editor import Editor
 from pinnace_tui.guarded import Guarded
-from pinnace_tui.input.key_data import key_data
+from pinnace_tui.input.key_data import key_data, paste_data
 from pinnace_tui.remote_editor import KeyFilter, Typed
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class SurfaceView(Guarded, Static, can_focus=True):
         """Send a paste."""
         event.stop()
         event.prevent_default()
-        self._send(self.surface, data=f"\x1b[200~{event.text}\x1b[201~")
+        self._send(self.surface, data=paste_data(event.text))
 
     def fit(self, screen: Size) -> None:
         """Send the size that it has on a screen."""

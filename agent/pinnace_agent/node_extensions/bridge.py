@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pinnace_spec.records.surface_items import MarkdownType
 
 _MOST_DRAWN: Final = 500
+_PROVIDERS_MS: Final = COMPLETION_S * 900
+"""For all providers of a process: a tenth is left to it, so that it finds the one that is slow."""
 OWN_CONTEXT: Final = 0
 """The number of the context of handlers, which is also that of code outside of every call."""
 _RESULT_FIELDS: Final = ("content", "details", "structuredContent", "usage", "terminate")
@@ -300,7 +302,7 @@ class Bridge:
         self.completes_text = True
 
         async def complete(before: str, after: str, is_forced: bool) -> object:
-            return await self.call("text", before=before, after=after, force=is_forced, limit=COMPLETION_S * 900)
+            return await self.call("text", before=before, after=after, force=is_forced, limit=_PROVIDERS_MS)
 
         self.context(number).ui.add_text_provider(complete, self.path)
 

@@ -17,6 +17,7 @@ from pinnace_fuzz.acp.reading import (
     Announced,
     AnswersShown,
     Before,
+    Check,
     Disk,
     End,
     Initialize,
@@ -262,21 +263,7 @@ class _Player:
             case _:
                 self._check(step)
 
-    def _check(
-        self,
-        step: Response
-        | Update
-        | Announced
-        | Never
-        | Before
-        | AnswersShown
-        | Order
-        | Reached
-        | Model
-        | Keep
-        | Same
-        | Disk,
-    ) -> None:
+    def _check(self, step: Check) -> None:
         match step:
             case Response():
                 self._response(step)

@@ -189,29 +189,11 @@ class End(NamedTuple):
     """Standard input ends; the agent answers what is open, and exits."""
 
 
-Step: TypeAlias = (
-    Initialize
-    | NewSession
-    | Send
-    | Raw
-    | Response
-    | Update
-    | Announced
-    | Never
-    | Before
-    | AnswersShown
-    | Order
-    | Mark
-    | Reached
-    | Open
-    | Model
-    | Keep
-    | Same
-    | Quiet
-    | Disk
-    | Restart
-    | End
+Check: TypeAlias = (
+    Response | Update | Announced | Never | Before | AnswersShown | Order | Reached | Model | Keep | Same | Disk
 )
+"""A step that looks at what has come."""
+Step: TypeAlias = Initialize | NewSession | Send | Raw | Mark | Open | Quiet | Restart | End | Check
 
 
 Cited: TypeAlias = Response | Never | Before | Order | Model | Same

@@ -91,7 +91,7 @@ class Session:
         self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[_Held] | None = []
         """What is done once the client knows the session, in this order; None: it does."""
-        self._children = ChildSessions(self.id, client, self._running_call, offers=True)
+        self._children = ChildSessions(self.id, client, self._translator.id_of_call, offers=True)
         self._figures = Figures(core, settings, self._show, has_switches=self._abilities.switches)
         self._servers = McpServers(settings.state)
         self._has_title = bool(settings.state.get("sessionName") or settings.state.get("messageCount"))
@@ -501,10 +501,6 @@ class Session:
     def _show_children(self, updates: Iterable[Addressed]) -> None:
         for session_id, update in updates:
             self._later(partial(self._outbox.update, session_id, update), is_conversation=True)
-
-    def _running_call(self, agent_id: str) -> str | None:
-        call = self._translator.call_of(agent_id)
-        return None if call is None else call.id
 
     def _show(self, shown: Shown, *, is_conversation: bool = False) -> None:
         if isinstance(shown, Noticed) and not self._abilities.notices and not self._work.has_turn:

@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
@@ -247,10 +247,8 @@ class HostedAgent:
         """What takes the data of the responses to the host's own commands, by the host's number."""
         self._serves_files: int | None = None
         """The connection whose client has offered to serve files to the process."""
-        self._draws_surfaces: set[int] = set()
-        """The connections whose clients draw surfaces."""
-        self._shows_subagents: set[int] = set()
-        """The connections whose clients are sent what sub-agents do."""
+        self._wanted_by: Mapping[str, set[int]] = {"surfaces": set(), "subagents": set()}
+        """The connections whose clients have asked for something, by its field of `hello`."""
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
         self._long: RoutedResponse | None = None
@@ -397,8 +395,8 @@ class HostedAgent:
         self._keep_details(has_process=not self._is_complete, has_run=self._was_interrupted)
         self.dialogs.clear()
         self._serves_files = None
-        self._draws_surfaces.clear()
-        self._shows_subagents.clear()
+        for connections in self._wanted_by.values():
+            connections.clear()
         self.summary.forget_children()
         self._asked.clear()
         self._reads.give_up()
@@ -544,7 +542,7 @@ class HostedAgent:
                 return
             # It is no longer the process's first command.
             members["protocol"] = None
-        for name, connections in (("surfaces", self._draws_surfaces), ("subagents", self._shows_subagents)):
+        for name, connections in self._wanted_by.items():
             if (is_wanted := _wants(command, name)) is not None:
                 (connections.add if is_wanted else connections.discard)(attached.number)
                 members[name] = bool(connections)
@@ -734,11 +732,11 @@ class HostedAgent:
         """Take notice that a connection has ended: with it ends what its client has offered."""
         if self._serves_files == connection:
             self._nursery.start_soon(self._withdraw_files)
-        for name, connections in (("surfaces", self._draws_surfaces), ("subagents", self._shows_subagents)):
+        for name, connections in self._wanted_by.items():
             if connection in connections:
                 connections.discard(connection)
                 if not connections:
-                    self._nursery.start_soon(self._withdraw, name, connections)
+                    self._nursery.start_soon(self._withdraw, name)
 
     async def _withdraw_files(self) -> None:
         self._serves_files = None
@@ -747,9 +745,9 @@ class HostedAgent:
         number = self._reserve("hello", lambda _data: None)
         await self._send(b'{"type":"hello","id":"%b","delegate":[]}\n' % routing.own_id(number).encode("ascii"))
 
-    async def _withdraw(self, name: str, connections: Collection[int]) -> None:
+    async def _withdraw(self, name: str) -> None:
         """Withdraw what a field of `hello` has asked for, unless a client has asked for it meanwhile."""
-        if self._process is None or connections:
+        if self._process is None or self._wanted_by[name]:
             return
         number = self._reserve("hello", lambda _data: None)
         fields = (routing.own_id(number).encode("ascii"), name.encode("ascii"))

@@ -1,4 +1,4 @@
-"""What a terminal sends for a key: for extensions that read it, whatever this terminal has sent."""
+"""What a terminal sends for a key or a paste: for extensions that read it, whatever this terminal has sent."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,6 +17,23 @@ _BITS: Final[Mapping[str, int]] = {"shift": 1, "alt": 2, "ctrl": 4}
 _PI_NAMES: Final[Mapping[str, str]] = {"pageup": "pageUp", "pagedown": "pageDown"}
 _CONTROLS: Final = "@abcdefghijklmnopqrstuvwxyz[\\]^_"
 _PLAIN: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz")
+_PASTE: Final = "\x1b[200~"
+_PASTE_END: Final = "\x1b[201~"
+
+
+def paste_data(text: str) -> str:
+    """Return what a terminal sends for a paste."""
+    return f"{_PASTE}{text}{_PASTE_END}"
+
+
+def pasted_text(data: str) -> str:
+    """Return the text of what a terminal sends for a paste."""
+    return data.removeprefix(_PASTE).removesuffix(_PASTE_END)
+
+
+def without_paste_end(text: str) -> str:
+    """Return a text without what would end its paste."""
+    return text.replace(_PASTE_END, "")
 
 
 def key_data(key: str, character: str | None) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+from tests.rpc.acp.v2.conftest import essence
 from tests.rpc.acp.v2.observer import Observer2
 from trio.testing import wait_all_tasks_blocked
 
@@ -222,20 +223,10 @@ def places(run: Run) -> Iterator[tuple[dict[str, int], int]]:
                     yield {"get_state": state, "get_entries": entries}, known
 
 
-def conversation(updates: Iterable[Json]) -> tuple[list[tuple[str, str]], Json]:
-    """Return each message with its text, and each call with its last status, as a client has them in the end."""
-    texts: dict[tuple[str, str], str] = {}
-    calls: Json = {}
-    for update in updates:
-        kind = update["sessionUpdate"]
-        if kind.endswith("message_chunk"):
-            key = (kind.removesuffix("_chunk"), update["messageId"])
-            texts[key] = texts.get(key, "") + update["content"]["text"]
-        elif kind in ("user_message", "agent_message"):
-            texts[kind, update["messageId"]] = "".join(each["text"] for each in update["content"])
-        elif kind in ("tool_call", "tool_call_update"):
-            calls[update["toolCallId"]] = update.get("status", calls.get(update["toolCallId"]))
-    return [(kind, said) for (kind, _), said in texts.items()], calls
+def conversation(updates: Iterable[Json]) -> tuple[list[tuple[str, str]], list[object]]:
+    """Return each message with its text, and the last status of each call, as a client has them in the end."""
+    texts, calls = essence(updates)
+    return [(kind, said) for (kind, _), said in texts.items()], [call["status"] for call in calls.values()]
 
 
 TEXTS = [("user_message", "a"), ("agent_message", "look"), ("agent_message", "one")]
@@ -251,7 +242,7 @@ async def test_all_of_a_run_is_shown_once_wherever_it_is_met(run: Run, version: 
 
         assert screen.faults == [], where
         assert texts == TEXTS, where
-        assert [*calls.values()] == ["completed"] * 2, where
+        assert calls == ["completed"] * 2, where
         assert ends_idle(screen.updates), where
 
 
@@ -263,7 +254,7 @@ async def test_without_history_the_end_of_a_run_is_shown_from_where_it_is_met(ru
 
         assert screen.faults == [], where
         assert texts == TEXTS[len(TEXTS) - len(texts) :], where
-        assert [*calls.values()] in ([], ["completed"], ["completed"] * 2), where
+        assert calls in ([], ["completed"], ["completed"] * 2), where
         assert ends_idle(screen.updates), where
 
 
@@ -278,7 +269,7 @@ async def test_a_session_that_is_opened_again_during_a_run_is_shown_whole(run: R
 
         assert screen.faults == [], where
         assert texts == TEXTS, where
-        assert [*calls.values()] == ["completed"] * 2, where
+        assert calls == ["completed"] * 2, where
         assert ends_idle(screen.updates), where
 
 

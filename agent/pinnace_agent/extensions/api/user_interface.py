@@ -569,10 +569,8 @@ class RpcUserInterface(UserInterface):
 
     def on_terminal_input(self, handler: Callable[[str], object], path: str | None = None) -> Callable[[], None]:
         """See each key and paste before the client does."""
-        nothing, owner = super().on_terminal_input(handler, path), OWNER.get()
-        if self._drawing is None:
-            return nothing
-        return self._drawing.listen(path or ("<runtime>" if owner is None else owner.path), handler)
+        nothing = super().on_terminal_input(handler, path)
+        return nothing if self._drawing is None else self._drawing.listen(path or _owner_path(), handler)
 
     def add_autocomplete_provider(self, provider: Callable[..., object], *, triggers: str = "") -> None:
         """Complete the text of the client's editor."""
@@ -588,9 +586,8 @@ class RpcUserInterface(UserInterface):
 
     def add_text_provider(self, provider: Callable[[str, str, bool], object], path: str | None = None) -> None:
         """Complete the text by a function that decides itself whether the text is to be completed unasked."""
-        owner = OWNER.get()
         if self._drawing is not None:
-            self._drawing.complete(path or ("<runtime>" if owner is None else owner.path), provider)
+            self._drawing.complete(path or _owner_path(), provider)
 
     # The displays of the client.
 
@@ -724,10 +721,9 @@ class RpcUserInterface(UserInterface):
         from pinnace_agent.extensions.services.components import Screen, run_component
 
         screen = self._staying[place, key] = Screen()
-        owner = OWNER.get()
         made = cast("Factory", factory)  # cast: it is checked when it is called
         work = partial(run_component, table, place, made, _THEME, key=key or None, screen=screen)
-        drawing.start("<runtime>" if owner is None else owner.path, f"ui_{place}", work)
+        drawing.start(_owner_path(), f"ui_{place}", work)
 
     def _end_staying(self, place: SurfacePlace, key: str) -> None:
         if (screen := self._staying.pop((place, key), None)) is not None:
@@ -801,6 +797,12 @@ def _kinds(kinds: Sequence[OptionKind] | None, options: Sequence[str]) -> Mappin
 
 def _call(tool_call_id: str | None) -> Mapping[str, object]:
     return {} if tool_call_id is None else {"toolCallId": tool_call_id}
+
+
+def _owner_path() -> str:
+    """Return the path of the extension whose code runs."""
+    owner = OWNER.get()
+    return "<runtime>" if owner is None else owner.path
 
 
 def _nothing() -> None:

@@ -5,7 +5,7 @@
  */
 
 import { loaded } from "./registry.mjs";
-import { ask, errorOf, now, post, send } from "./wire.mjs";
+import { ask, now, post, reportOnce } from "./wire.mjs";
 
 const MOST = 20;
 const MOST_OFFERED = 100;
@@ -19,7 +19,7 @@ let limitMs = 1000; // of all providers together; the agent sends it
 /** Complete texts by what a factory makes of the providers before it, from now on. */
 export function addProvider(who, factory) {
   if (typeof factory !== "function") throw new Error("addAutocompleteProvider: the factory is not a function");
-  wrappers.push({ who, factory, made: undefined, isReported: false });
+  wrappers.push({ who, factory, made: undefined });
   if (wrappers.length === 1) post(who, "ui.completes");
   for (const each of watchers) each();
 }
@@ -44,11 +44,7 @@ function chained(who) {
 }
 
 function guarded(wrapper, current, place) {
-  const report = (error) => {
-    if (wrapper.isReported) return;
-    wrapper.isReported = true;
-    send({ type: "stray", event: "completion", extension: wrapper.who.extension, error: errorOf(error) });
-  };
+  const report = (error) => reportOnce(wrapper, "completion", error);
   const guard = (name) => (...values) => {
     try {
       return made[name] ? made[name](...values) : current[name]?.(...values);

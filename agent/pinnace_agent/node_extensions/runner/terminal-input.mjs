@@ -1,13 +1,13 @@
 /** Listeners to the input of the client's terminal: one chain of all extensions, as in pi. One that fails leaves the input as it is. */
 
-import { errorOf, post, send } from "./wire.mjs";
+import { post, reportOnce } from "./wire.mjs";
 
 const listeners = new Set();
 
 /** Call a listener with each key and paste; returns what removes it. */
 export function listenToInput(who, listener) {
   if (typeof listener !== "function") throw new Error("onTerminalInput: the handler is not a function");
-  const added = { who, listener, isReported: false };
+  const added = { who, listener };
   listeners.add(added);
   post(who, "ui.keys", true);
   return () => {
@@ -24,8 +24,7 @@ export function heard(data) {
       if (result?.consume) return { consume: true };
       if (result?.data !== undefined) data = String(result.data);
     } catch (error) {
-      if (!each.isReported) send({ type: "stray", event: "terminal_input", extension: each.who.extension, error: errorOf(error) });
-      each.isReported = true;
+      reportOnce(each, "terminal_input", error);
     }
   }
   return { data };

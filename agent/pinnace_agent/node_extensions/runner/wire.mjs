@@ -95,6 +95,15 @@ export function ask(who, name, values, signal) {
   return promise;
 }
 
+const reported = new WeakSet();
+
+/** Report what something has done wrong that no call waits for, the first time; `who` of it is its extension. */
+export function reportOnce(something, event, error) {
+  if (reported.has(something)) return;
+  reported.add(something);
+  send({ type: "stray", event, extension: something.who.extension, error: errorOf(error) });
+}
+
 let changes; // of the session, which the running code has asked for
 
 /**

@@ -4,8 +4,8 @@ The session that has started one announces it (`subagent_update`) before anythin
 state. The rest is in a session of its id, as the conversation of any session is. All versions write both alike. Pure.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias, cast, get_args
 
 from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.translation.parts import child_state
@@ -145,14 +145,10 @@ class _Child:
         folder = agent.get("cwd")
         self._cwd = folder if isinstance(folder, str) else None
         self._updates = client.translation.updates(self._cwd or "/", client.abilities)
-        self._children = ChildSessions(identity, client, self._running_call, offers=False)
+        self._children = ChildSessions(identity, client, self._translator.id_of_call, offers=False)
         self._details: dict[str, object] = {"model": f"{agent.get('provider')}/{agent.get('model')}"}
         if call is not None:
             self._details["toolCallId"] = call
-
-    def _running_call(self, agent_id: str) -> str | None:
-        call = self._translator.call_of(agent_id)
-        return None if call is None else call.id
 
     def announced(self, *, offers: bool) -> Update:
         """Return what names it."""
@@ -237,13 +233,8 @@ def _is_of(child: StoredChild, replayed: CallReplayed) -> bool:
 
 
 def _state(agent: Json) -> ChildState:
-    known: Mapping[object, ChildState] = {
-        "running": "running",
-        "completed": "completed",
-        "failed": "failed",
-        "cancelled": "cancelled",
-    }
-    return known.get(agent.get("state"), "interrupted")
+    state = agent.get("state")
+    return cast("ChildState", state) if state in get_args(ChildState) else "interrupted"
 
 
 def _ended_entry(event: Json) -> object:

@@ -157,6 +157,11 @@ class Translator:
             return None
         return next((each for each in calls if each.status == "pending"), calls[0])
 
+    def id_of_call(self, agent_id: str) -> str | None:
+        """Return the client's id of a call that runs, as `call_of` finds it."""
+        call = self.call_of(agent_id)
+        return None if call is None else call.id
+
     def take(self, record: Json) -> Iterator[Shown]:
         """Yield what a record shows; most show nothing or one thing."""
         translate = self._by_type.get(cast("str", record["type"]))

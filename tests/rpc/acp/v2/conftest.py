@@ -106,3 +106,21 @@ def decoded(data: str) -> str:
 
 def _shown(content: Iterable[Message]) -> str:
     return "".join(each.get("text", f"<{each['type']}>") for each in content)
+
+
+def essence(updates: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], str], dict[str, Any]]:
+    """Return the texts of messages and the calls, with what both versions have of them."""
+    texts: dict[tuple[str, str], str] = {}
+    calls: dict[str, Any] = {}
+    for update in updates:
+        kind = update["sessionUpdate"]
+        if kind.endswith(("message_chunk", "thought_chunk")):
+            key = (kind.removesuffix("_chunk"), update["messageId"])
+            texts[key] = texts.get(key, "") + update["content"]["text"]
+        elif kind in ("user_message", "agent_message", "agent_thought"):
+            texts[kind, update["messageId"]] = "".join(each["text"] for each in update["content"])
+        elif kind in ("tool_call", "tool_call_update"):
+            names = ("title", "name", "kind", "status", "rawInput", "locations")
+            fields = {name: update[name] for name in names if name in update}
+            calls.setdefault(update["toolCallId"], {}).update(fields)
+    return texts, calls

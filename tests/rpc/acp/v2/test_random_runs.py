@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.rpc.acp.conftest import StartAcp
-from tests.rpc.acp.v2.conftest import begun, idle, text, transcript
+from tests.rpc.acp.v2.conftest import begun, essence, idle, text, transcript
 
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
@@ -135,24 +135,6 @@ def _events(at: int, block: Json) -> list[Json]:
     return [{"type": f"{kind}_delta", "contentIndex": at, "delta": each} for each in (said[:half], said[half:]) if each]
 
 
-def _essence(updates: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], str], Json]:
-    """Return the texts of messages and the calls, with what both versions have of them."""
-    texts: dict[tuple[str, str], str] = {}
-    calls: Json = {}
-    for update in updates:
-        kind = update["sessionUpdate"]
-        if kind.endswith(("message_chunk", "thought_chunk")):
-            key = (kind.removesuffix("_chunk"), update["messageId"])
-            texts[key] = texts.get(key, "") + update["content"]["text"]
-        elif kind in ("user_message", "agent_message", "agent_thought"):
-            texts[kind, update["messageId"]] = "".join(each["text"] for each in update["content"])
-        elif kind in ("tool_call", "tool_call_update"):
-            names = ("title", "name", "kind", "status", "rawInput", "locations")
-            fields = {name: update[name] for name in names if name in update}
-            calls.setdefault(update["toolCallId"], {}).update(fields)
-    return texts, calls
-
-
 @settings(max_examples=PURE_EXAMPLES)
 @given(st.lists(ANSWER, min_size=1, max_size=3))
 def test_a_run_is_the_same_in_both_versions_and_in_its_entries(
@@ -168,5 +150,5 @@ def test_a_run_is_the_same_in_both_versions_and_in_its_entries(
     replaying = Updates2("/w")
     again2 = [update for each in replay(entries) for update in replaying.of(each)]
 
-    assert _essence(live1) == _essence(live2) == _essence(again1) == _essence(again2)
+    assert essence(live1) == essence(live2) == essence(again1) == essence(again2)
     assert transcript(live2) == transcript(again2)
