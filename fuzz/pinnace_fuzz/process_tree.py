@@ -151,6 +151,12 @@ def _found(is_meant: Callable[[bytes], bool], found: set[int]) -> list[int]:
     return sorted(found)
 
 
+def words_of(process_id: int) -> list[bytes]:
+    """Return the command of a process; empty: it has ended meanwhile."""
+    line = _read(process_id, "cmdline")
+    return line.removesuffix(b"\0").split(b"\0") if line else []
+
+
 def kill_each(process_ids: Iterable[int]) -> None:
     """Send SIGKILL to those that still are there."""
     for process_id in process_ids:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 
+from pinnace_fuzz.process_tree import words_of
 from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.host.agents.ports import HostedProcess
 from pinnace_rpc.host.agents.zygote import FRESH_WHILE_LOADING
@@ -39,7 +40,7 @@ async def started(start: Callable[[str], Awaitable[HostedProcess]]) -> AsyncGene
 
 
 def is_zygote(pid: int) -> bool:
-    return "zygote_program" in Path(f"/proc/{pid}/cmdline").read_text()
+    return any(b"zygote_program" in word for word in words_of(pid))
 
 
 def _parent(pid: int) -> int:

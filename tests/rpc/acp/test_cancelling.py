@@ -10,6 +10,7 @@ from tests.rpc.acp.conftest import StartAcp, opened, text
 
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import words_of
 from pinnace_fuzz.script import Scripted
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
@@ -153,8 +154,7 @@ def test_a_prompt_that_waits_in_the_agent_behind_a_steered_message(acp: StartAcp
 
 
 def _is_agent(pid: int) -> bool:
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"rpc" in words
+    return b"rpc" in words_of(pid)
 
 
 EXTENSION = """

@@ -15,7 +15,7 @@ from tests.rpc.attach.conftest import TIMEOUT_S, Host, close_quietly
 
 from pinnace_rpc.host.protocol import Detach, EndAgent, Ended, HostControl, Refused
 
-IMPORT = re.compile(r"import time: +\d+ \| +\d+ \| +(\S+)")
+IMPORT = re.compile(r"import time: +-?\d+ \| +\d+ \| +(\S+)")
 MANY_BYTES = 4 * 1024 * 1024
 
 

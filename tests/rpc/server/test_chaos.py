@@ -14,10 +14,12 @@ import pytest
 from tests.source_tree import PYTHONPATH
 
 from pinnace_campaigns.chaos.__main__ import campaign, summary
+from pinnace_campaigns.chaos.accounting import left_behind
 from pinnace_campaigns.chaos.machine import Course, replay
 from pinnace_campaigns.chaos.moves import Move, from_text, to_text
 from pinnace_campaigns.chaos.run import Run
 from pinnace_campaigns.chaos.world import World
+from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.records import Record
 from pinnace_spec.profiles.profiles import Profile
 
@@ -48,6 +50,18 @@ def test_a_script_is_read_as_it_was_written() -> None:
     script = [Move("begin", {"protocol": "1.5"}), Move("ask", {"kind": 0, "answers": ["held"]}), Move("freeze")]
 
     assert script == from_text(to_text(script, about="a seed"))
+
+
+def test_a_probe_of_the_temporary_folder_is_left_behind_by_a_kill_alone(tmp_path: Path) -> None:
+    """The standard library writes it, and removes it at once."""
+    home = prepare_pi_home(tmp_path, "")
+    for name, content in (("3f518_9_", b"blat"), ("a23456_8", b""), ("tmp_4567", b"text"), ("blat", b"blat")):
+        (home.temp / name).write_bytes(content)
+
+    killed, ended = (left_behind(home, None, has_killed=each) for each in (True, False))
+
+    assert ["left behind: tmp/blat", "left behind: tmp/tmp_4567"] == sorted(killed)
+    assert 4 == len(ended)
 
 
 def test_a_state_counts_only_if_all_commands_before_it_were_answered(

@@ -12,6 +12,7 @@ import pytest
 from tests.rpc.conftest import await_gone
 
 from pinnace_campaigns.trials.one_shot import OneShotStarter
+from pinnace_fuzz.process_tree import words_of
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -347,8 +348,8 @@ def test_several_work_side_by_side_and_each_shows_its_progress(agent: AgentStart
     pi.send({"id": "p", "type": "prompt", "message": DELEGATE})
     pi.llm.wait_reached("g0")
     pi.llm.wait_reached("g1")
-    words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in pi.descendants()]
-    shares = [float(each[each.index("--max-cost") + 1]) for each in words if "--max-cost" in each]
+    words = [words_of(pid) for pid in pi.descendants()]
+    shares = [float(each[each.index(b"--max-cost") + 1]) for each in words if b"--max-cost" in each]
     pi.llm.release("g0", "g1")
     pi.wait({"type": "agent_settled"})
     updates = [each["partialResult"]["details"]["agent"] for each in pi.found({"type": "tool_execution_update"})]

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from tests.rpc.tui.terminal import environment, terminal
 from tests.rpc.tui.test_tui_surfaces import EXAMPLES, command
-from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal, wait_for
+from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.content.look import LOOKS, Look
@@ -56,8 +56,8 @@ def folder() -> Iterator[Path]:
 
 
 def line(screen: str, words: str) -> str:
-    """The first row that has these words."""
-    return next(row.strip() for row in screen.splitlines() if words in row)
+    """The first row that has these words, if one has."""
+    return next((row.strip() for row in screen.splitlines() if words in row), "")
 
 
 @NEEDS_TMUX
@@ -74,15 +74,14 @@ def test_work_and_thoughts_are_shown_as_the_examples_set_them(folder: Path, node
         command(terminal, "/working-indicator dot")
         terminal.shows("Indicator: static dot")
         command(terminal, "work --> rest")
-        screen = terminal.shows("▸ Pondering... (2 lines)", "● Working... (custom)", "… 14 more lines")
+        terminal.shows("▸ Pondering... (2 lines)", "● Working... (custom)", "… 14 more lines")
         terminal.shows("> work → rest", "to → fro", "✗ lists .", "that … it")
-        assert line(screen, "(custom)").startswith("● Working... (custom) ")
-        assert line(screen, "(custom)").endswith(" s · Escape: abort")
-        coloured = line(terminal.screen("-e"), "(custom)")
-        assert COLOURED.search(coloured), coloured
+        terminal.until(lambda screen: line(screen, "(custom)").startswith("● Working... (custom) "))
+        terminal.until(lambda screen: line(screen, "(custom)").endswith(" s · Escape: abort"))
+        terminal.until(lambda screen: COLOURED.search(line(screen, "(custom)")) is not None, "-e")
         command(terminal, "/working-indicator none")
         terminal.shows("Indicator: hidden")
-        wait_for(lambda: line(terminal.screen(), "(custom)").startswith("Working... (custom) "))
+        terminal.until(lambda screen: line(screen, "(custom)").startswith("Working... (custom) "))
         command(terminal, "/thinking-label Musing")
         terminal.shows("▸ Musing (2 lines)")
         command(terminal, "/thinking-label")
@@ -96,7 +95,7 @@ def test_work_and_thoughts_are_shown_as_the_examples_set_them(folder: Path, node
         command(terminal, "/fold")
         terminal.shows("unfolded before: true", "… 14 more lines")
         command(terminal, "/hide")
-        wait_for(lambda: "Escape: abort" not in terminal.screen())
+        terminal.until(lambda screen: "Escape: abort" not in screen)
         terminal.press("Escape")
         terminal.shows("Aborted.", "that → it")
     finally:

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from tests.rpc.tui.terminal import environment
 from tests.rpc.tui.test_tui_surfaces import EXAMPLES, WITH_COMPONENTS
-from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal, wait_for
+from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
 
@@ -81,15 +81,15 @@ def use(terminal: RealTerminal, name: str, *shown: str) -> None:
 
 
 def editor(screen: str) -> list[str]:
-    """The rows of the editor, without its borders."""
+    """The rows of the editor, without its borders; none where it is half drawn."""
     rows = [row.rstrip() for row in screen.splitlines()]
     borders = [number for number, row in enumerate(rows) if row.startswith("─")]
-    return rows[borders[-2] + 1 : borders[-1]]
+    return rows[borders[-2] + 1 : borders[-1]] if len(borders) > 1 else []
 
 
 def holds(terminal: RealTerminal, *lines: str) -> None:
     """Wait until the editor has these lines."""
-    wait_for(lambda: editor(terminal.screen()) == list(lines))
+    terminal.until(lambda screen: editor(screen) == list(lines))
 
 
 @NEEDS_TMUX
@@ -142,10 +142,10 @@ def test_the_originals_editors_are_used_by_keys(terminal: RealTerminal) -> None:
     holds(terminal, "")
 
     use(terminal, "rainbow", "rehearsal")
-    wait_for(lambda: " INSERT" not in terminal.screen())
+    terminal.until(lambda screen: " INSERT" not in screen)
     terminal.write("ultrathink")
     holds(terminal, "ultrathink")
-    wait_for(lambda: "ultrathink" not in terminal.screen("-e"))  # each letter has a colour
+    terminal.until(lambda screen: "ultrathink" not in screen, "-e")  # each letter has a colour
     terminal.press("C-c")
 
     use(terminal, "border", "offline/rehearsal · medium ")

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from tests.rpc.tui.terminal import environment
 from tests.rpc.tui.test_tui_surfaces import EXAMPLES, WITH_COMPONENTS, command
-from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal, wait_for
+from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
 
@@ -61,9 +61,9 @@ def folder() -> Iterator[Path]:
 
 
 def rows(screen: str, first: str, count: int) -> list[str]:
-    """The rows from the one that begins with a text on."""
+    """The rows from the one that begins with a text on; none where it is not there."""
     found = [row.rstrip() for row in screen.splitlines()]
-    place = next(number for number, row in enumerate(found) if row.strip().startswith(first))
+    place = next((number for number, row in enumerate(found) if row.strip().startswith(first)), len(found))
     return found[place : place + count]
 
 
@@ -92,24 +92,25 @@ def test_items_are_drawn_as_the_original_draws_them(folder: Path, node_program: 
             each.shows("/status-card hello")
             each.press("Enter")
             each.shows("[status] hello")
-        ours, theirs = terminal.screen(), original.screen()
         for first in ("[WARN]", "[status]"):
-            assert rows(theirs, first, 1) == rows(ours, first, 1)
+            (shown,) = rows(original.shows(first), first, 1)
+            terminal.until(lambda screen, first=first, shown=shown: [shown] == rows(screen, first, 1))  # type: ignore[misc]
 
         command(terminal, "list")
         terminal.shows("that was bash", " ● $ printf 'one\\ntwo\\n'")  # until then it is drawn as any other
-        wait_for(lambda: "one" not in [row.strip() for row in terminal.screen().splitlines()])
+        terminal.until(lambda screen: "one" not in [row.strip() for row in screen.splitlines()])
         command(terminal, "add")
-        screen = terminal.shows("that was todo", '● todo add "buy milk"', "✓ Added #1 buy milk")
-        assert [' ● todo add "buy milk"', "   ✓ Added #1 buy milk"] == rows(screen, "● todo", 2)
+        terminal.shows("that was todo")
+        drawn = [' ● todo add "buy milk"', "   ✓ Added #1 buy milk"]
+        terminal.until(lambda screen: drawn == rows(screen, "● todo", 2))
         terminal.press("C-o")
         terminal.shows("   one", "   two", "  at ")
         command(terminal, "work")
-        screen = terminal.shows("ticked", "1 of 2 so far", "=>")  # within the bar for scrolling
-        assert ["ticked", "1 of 2 so far"] == rows(screen, "<=", 3)[1:]
+        terminal.shows("ticked", "1 of 2 so far", "=>")  # within the bar for scrolling
+        terminal.until(lambda screen: ["ticked", "1 of 2 so far"] == rows(screen, "<=", 3)[1:])
         command(terminal, "/go")
         terminal.shows("2 of 2", "that was progress")
-        wait_for(lambda: "so far" not in terminal.screen())
+        terminal.until(lambda screen: "so far" not in screen)
     finally:
         original.end()
         terminal.end()

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 from tests.rpc.tui.terminal import environment
-from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal, wait_for
+from tests.rpc.tui.test_tui_terminal import NEEDS_TMUX, PINNACE, RealTerminal
 from tests.source_tree import REPOSITORY
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
@@ -68,59 +68,65 @@ def command(terminal: RealTerminal, text: str) -> None:
 
 
 def lines(screen: str, first: str, last: str) -> list[str]:
-    """The rows between two texts."""
+    """The rows between two texts, with these; none where one is missing."""
     rows = [row.rstrip() for row in screen.splitlines()]
-    begin = next(number for number, row in enumerate(rows) if first in row)
-    end = next(number for number, row in enumerate(rows) if number > begin and last in row)
+    begin = next((number for number, row in enumerate(rows) if first in row), len(rows))
+    end = next((number for number, row in enumerate(rows) if number > begin and last in row), begin - 1)
     return rows[begin : end + 1]
 
 
 @NEEDS_TMUX
 def test_the_originals_examples_are_drawn_and_used_by_keys(terminal: RealTerminal) -> None:
     """Games, overlays, lists, questions, widgets, a header and a footer, one after the other in one agent."""
-    screen = terminal.shows("shitty coding agent v1.5.2", "Above editor widget", "Below editor widget", "rehearsal")
-    assert "  ██████████████" in screen
+    shown = (
+        "shitty coding agent v1.5.2",
+        "  ██████████████",
+        "Above editor widget",
+        "Below editor widget",
+        "rehearsal",
+    )
+    terminal.shows(*shown)
 
     command(terminal, "/snake")
-    screen = terminal.shows("SNAKE │ Score: 0", "↑↓←→ or WASD to move")
-    assert "╭" + "─" * 76 + "╮" in screen
-    assert "│/snake" not in screen
+    terminal.shows("SNAKE │ Score: 0", "↑↓←→ or WASD to move", "╭" + "─" * 76 + "╮")
+    terminal.until(lambda screen: "│/snake" not in screen)
     terminal.press("Escape")
     terminal.shows("│ ")
-    wait_for(lambda: "SNAKE" not in terminal.screen())
+    terminal.until(lambda screen: "SNAKE" not in screen)
 
     command(terminal, "/tic-tac-toe")
-    screen = terminal.shows("Tic-Tac-Toe", "ENTER play", "Turn: X (You)")
-    assert 9 == screen.count("│       │       │       │")
+    terminal.shows("Tic-Tac-Toe", "ENTER play", "Turn: X (You)")
+    terminal.until(lambda screen: 9 == screen.count("│       │       │       │"))
     terminal.press("Escape")
-    wait_for(lambda: "ENTER play" not in terminal.screen())
+    terminal.until(lambda screen: "ENTER play" not in screen)
 
     command(terminal, "/todos:2")  # the first one is of plan-mode
     terminal.shows("─── Todos ", "No todos yet. Ask the agent to add some!", "Press Escape to close")
     terminal.press("Escape")
-    wait_for(lambda: "Press Escape to close" not in terminal.screen())
+    terminal.until(lambda screen: "Press Escape to close" not in screen)
 
     command(terminal, "/tools")
     terminal.shows("Tool Configuration", "→ read", "Esc to cancel")
     terminal.press("Down")
     terminal.press("Space")
     terminal.shows("→ bash")
-    wait_for(lambda: "disabled" in next(row for row in terminal.screen().splitlines() if "→ bash" in row))
+    terminal.until(lambda screen: any("→ bash" in row and "disabled" in row for row in screen.splitlines()))
     terminal.press("Escape")
-    wait_for(lambda: "Tool Configuration" not in terminal.screen())
+    terminal.until(lambda screen: "Tool Configuration" not in screen)
 
     command(terminal, "/overlay-test")
     terminal.shows("🧪 Overlay Test", "▶ Search:", "Esc cancel")
     terminal.write("what")
-    screen = terminal.shows("▶ Search: what")
-    box = lines(screen, "╭" + "─" * 68 + "╮", "╰" + "─" * 68 + "╯")
-    assert "│ ↑↓ navigate • type to input • Enter select • Esc cancel            │" == box[-2].strip()
+    terminal.shows("▶ Search: what")
+    hints = "│ ↑↓ navigate • type to input • Enter select • Esc cancel            │"
+    top, bottom = (f"{left}{'─' * 68}{right}" for left, right in ("╭╮", "╰╯"))
+    terminal.until(lambda screen: [hints] == [row.strip() for row in lines(screen, top, bottom)[-2:-1]])
     terminal.press("Enter")
     terminal.shows('Search: "what"')
 
     command(terminal, "/footer")
     terminal.shows("↑0 ↓0 $0.000", "Custom footer enabled")
-    wait_for(lambda: "0% of 128k" not in terminal.screen())
+    terminal.until(lambda screen: "0% of 128k" not in screen)
     command(terminal, "/footer")
     terminal.shows("0% of 128k", "Default footer restored")
 
@@ -146,7 +152,7 @@ def test_the_originals_examples_are_drawn_and_used_by_keys(terminal: RealTermina
     terminal.shows("SPACE INVADERS")
     terminal.press("C-c")
     terminal.press("C-c")  # in any case
-    wait_for(lambda: "SPACE INVADERS" not in terminal.screen())
+    terminal.until(lambda screen: "SPACE INVADERS" not in screen)
     command(terminal, "/plan")
     terminal.shows("⏸ plan")
     terminal.press("C-c")

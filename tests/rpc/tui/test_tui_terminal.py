@@ -16,7 +16,7 @@ from tests.rpc.conftest import await_gone
 from tests.rpc.tui.terminal import TIMEOUT_S, environment
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
-from pinnace_fuzz.process_tree import processes_with
+from pinnace_fuzz.process_tree import processes_with, words_of
 
 TMUX: Final = shutil.which("tmux") or shutil.which("tmux", path=str(Path(__file__).parents[3] / ".tools" / "bin"))
 NEEDS_TMUX: Final = pytest.mark.skipif(TMUX is None, reason="no tmux: scripts/peers installs it")
@@ -71,6 +71,13 @@ class RealTerminal:
             time.sleep(0.1)
         return screen
 
+    def until(self, condition: Callable[[str], bool], *options: str) -> None:
+        """Wait until a screen is so: one alone may be half drawn."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not condition(screen := self.screen(*options)):
+            assert time.monotonic() < deadline, f"not so:\n{screen}"
+            time.sleep(0.1)
+
     def has_title(self, wanted: str) -> None:
         """Wait until the terminal has this title."""
         deadline = time.monotonic() + TIMEOUT_S
@@ -89,8 +96,8 @@ class RealTerminal:
 
     def end(self) -> None:
         """Close the terminal: with it ends the client, whatever it does, and its agent."""
-        begun = processes_with(os.fsencode(self._folder))
-        begun = [pid for pid in begun if b"pinnace_rpc" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        found = processes_with(os.fsencode(self._folder))
+        begun = [pid for pid in found if any(b"pinnace_rpc" in word for word in words_of(pid))]
         subprocess.run([*self._command, "kill-server"], env=self._env, check=False, capture_output=True, timeout=30)
         assert [] == await_gone(begun)
 
@@ -133,14 +140,14 @@ def test_a_whole_conversation(short: Path) -> None:
         terminal.press("M-Enter")
         terminal.shows("follow-up: at last")
         terminal.resize(40, 20)
-        screen = terminal.shows("steering: and then?", "follow-up: at last", "Escape: abort")
-        assert max(map(len, screen.splitlines())) <= 40
+        terminal.shows("steering: and then?", "follow-up: at last", "Escape: abort")
+        terminal.until(lambda screen: max(map(len, screen.splitlines())) <= 40)
         terminal.press("Escape")
         terminal.shows("Aborted.", "│and then?", "│at last")
         terminal.resize(90, 24)
         terminal.shows("│and then?", "│at last", "Aborted.", "╭" + "─" * 88 + "╮")
         terminal.press("C-c")
-        wait_for(lambda: "│at last" not in terminal.screen())
+        terminal.until(lambda screen: "│at last" not in screen)
         terminal.send("\x1b[99999999u\x1b[57358u\x1b[97:65;5:3u\ue0a0\u3000日".encode() + b"\xff\xfe.")
         terminal.shows("\ue0a0\u3000日\ufffd\ufffd.")
         terminal.send(b" \x1b[200~\x1b[31mred\x1b[0m\rnext\r\x1b[201~")
@@ -170,7 +177,7 @@ def test_a_terminal_without_colours_and_an_editor_that_gets_the_keys_alone(short
     try:
         terminal.shows("> run `echo hi`", "● bash  echo hi", "is done. It said")
         grays = {"16", "231", *map(str, range(232, 256))}
-        assert {code.split("m")[0] for code in terminal.screen("-e").split("8;5;")[1:]} <= grays
+        terminal.until(lambda screen: {code.split("m")[0] for code in screen.split("8;5;")[1:]} <= grays, "-e")
         terminal.press("C-g")
         terminal.shows("write:")
         terminal.write("from outside")
@@ -183,8 +190,8 @@ def test_a_terminal_without_colours_and_an_editor_that_gets_the_keys_alone(short
         terminal.press("Enter")
         terminal.has_title("A title")
         terminal.press("C-d")
-        screen = terminal.shows("is done. It said", "To continue this session: pinnace --continue", "[left with 0]")
-        assert "╭" not in screen
+        terminal.shows("is done. It said", "To continue this session: pinnace --continue", "[left with 0]")
+        terminal.until(lambda screen: "╭" not in screen)
     finally:
         terminal.end()
 
@@ -201,15 +208,15 @@ def test_an_editor_that_fails_a_stop_and_a_signal_leave_a_terminal_that_works(sh
     terminal = RealTerminal(short, [*words, "2>errors"], env, 90, 24)
     try:
         terminal.shows("> 日本 1", "no network", "! no theme nowhere; there are dark, light, high-contrast")
-        assert "8;5;" in terminal.screen("-e")
+        terminal.until(lambda screen: "8;5;" in screen, "-e")
         terminal.write("/resume")
         terminal.press("Enter")
         terminal.shows("Sessions", "日本 1")
         terminal.press("Escape")
-        wait_for(lambda: "Sessions" not in terminal.screen())
+        terminal.until(lambda screen: "Sessions" not in screen)
         terminal.write("/queue")
         terminal.press("Enter")
-        wait_for(lambda: "no message is queued" in "".join(terminal.screen().splitlines()[:5]))  # not over the editor
+        terminal.until(lambda screen: "no message is queued" in "".join(screen.splitlines()[:5]))  # not over the editor
         terminal.write("text")
         for shown in ("it has ended with exit code 3", "'utf-8' codec can't decode", "[Errno 2] No such file"):
             terminal.press("C-g")

@@ -17,6 +17,7 @@ from pathlib import Path
 from pinnace_fuzz.judge.adapter import place
 from pinnace_fuzz.judge.playing.asking import StepFailed
 from pinnace_fuzz.judge.scenarios.scenario import Children, FileCheck
+from pinnace_fuzz.process_tree import words_of
 
 
 class OtherProgram:
@@ -128,9 +129,4 @@ def _is_met(wanted: Children, found: Sequence[int]) -> bool:
 
 
 def _names(process_ids: Sequence[int]) -> list[str]:
-    names: list[str] = []
-    for each in process_ids:
-        with contextlib.suppress(OSError):
-            line = Path(f"/proc/{each}/cmdline").read_bytes().replace(b"\0", b" ")
-            names.append(line.decode("utf-8", "replace")[:80])
-    return names
+    return [b" ".join(words).decode("utf-8", "replace")[:80] for each in process_ids if (words := words_of(each))]

@@ -12,6 +12,7 @@ from tests.rpc.acp.v2.conftest import begun, idle, opened, states, text, transcr
 
 from pinnace_fuzz.acp.agent import AcpAgent, Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.process_tree import words_of
 from pinnace_fuzz.script import Scripted
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
@@ -273,7 +274,7 @@ def test_the_death_of_an_agent_ends_its_work_with_an_error(acp2: StartAcp, work:
     held = agent.request("session/prompt", sessionId=session, prompt=text("b"))
     server.wait_reached("gate")
     children = agent.process.descendants()
-    [core] = [pid for pid in children if b"rpc" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    [core] = [pid for pid in children if b"rpc" in words_of(pid)]
     os.kill(core, signal.SIGKILL)
 
     end = idle(agent)

@@ -4,6 +4,7 @@ Pure, on records and bytes. `Witness` judges one process as its trace grows; `Ar
 Each returns faults, as texts; none means that all guarantees hold. Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-13.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -248,15 +249,26 @@ _SESSION_FILES = (".jsonl", ".jsonl.lease", ".jsonl.damaged", ".filler")
 """A lease of a killed process has no effect; quarantine files are kept."""
 
 
+_PROBE: Final = b"blat"
+"""What `tempfile` writes once in a process, to a file of a random name, to learn whether a folder can be used."""
+
+
+def _is_probe(path: Path) -> bool:
+    return re.fullmatch(r"[a-z0-9_]{8}", path.name) is not None and _PROBE.startswith(path.read_bytes())
+
+
 def left_behind(home: PreparedHome, session: Path | None, *, has_killed: bool) -> list[str]:
     """Return the files that are left.
 
     Args:
         home: The home of the process.
         session: The session file that it closed at an orderly end.
-        has_killed: A tool may have been killed in the middle of a change, in this process or in one before.
+        has_killed: A tool may have been killed in the middle of a change, in this process or in one before; so may
+            the standard library before it removed its probe of the temporary folder.
     """
     left = [each for each in home.temp.rglob("*") if each.is_file() and not each.name.startswith(_LONG_OUTPUT)]
+    if has_killed:
+        left = [each for each in left if not _is_probe(each)]
     left += [each for each in home.sessions.iterdir() if not each.name.endswith(_SESSION_FILES)]
     if not has_killed:
         left += [each for each in home.work.rglob(".*") if each.is_file()]

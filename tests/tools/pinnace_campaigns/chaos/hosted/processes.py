@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pinnace_campaigns.chaos.hosted.client_log import ClientLog
 from pinnace_fuzz.harness.pump import Pump
-from pinnace_fuzz.process_tree import PROC, processes_with
+from pinnace_fuzz.process_tree import PROC, processes_with, words_of
 from pinnace_fuzz.records import LineSplitter, encode_records, parse_record
 
 _ZYGOTE: Final = b"zygote_program"
@@ -60,13 +60,6 @@ def _locked_by(path: Path) -> int | None:
     except (OSError, ValueError, KeyError):
         return None
     return pid
-
-
-def words_of(pid: int) -> list[bytes]:
-    """Return the command of a process; empty: it has ended."""
-    with suppress(OSError):
-        return (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
-    return []
 
 
 def parent_of(pid: int) -> int:

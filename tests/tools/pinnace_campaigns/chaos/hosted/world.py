@@ -26,7 +26,6 @@ from pinnace_campaigns.chaos.hosted.processes import (
     descriptors_of,
     find_processes,
     signal_each,
-    words_of,
 )
 from pinnace_campaigns.chaos.hosted.verdict import Agent, find_faults, read_files
 from pinnace_campaigns.chaos.moves import FINE, STOPS, TEXTS, answer
@@ -34,7 +33,7 @@ from pinnace_campaigns.chaos.run import Broken
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.short_folders import make_short_folder
-from pinnace_fuzz.process_tree import kill_each
+from pinnace_fuzz.process_tree import kill_each, words_of
 from pinnace_fuzz.records import Record
 
 AGENTS: Final = tuple(dict.fromkeys(CLIENTS.values()))
