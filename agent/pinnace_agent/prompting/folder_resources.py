@@ -16,7 +16,14 @@ from pinnace_agent.config.configuration import trust_recheck
 from pinnace_agent.config.settings import ResourceSettings, Settings, settings_in
 from pinnace_agent.config.settings_reader import read_scope
 from pinnace_agent.config.trust import decide, trust_file
-from pinnace_agent.files.paths import agent_dir, gated_project_files, home_dir, nested_prompts, project_dir
+from pinnace_agent.files.paths import (
+    agent_dir,
+    expand_home,
+    gated_project_files,
+    home_dir,
+    nested_prompts,
+    project_dir,
+)
 from pinnace_agent.files.regular_file import is_regular
 from pinnace_agent.files.text_file import TextFileError, read_text_file
 from pinnace_agent.prompting.context_files import ContextFile, project_reach, read_context_files
@@ -194,7 +201,9 @@ class FolderReader:
         usual_skills += _folders(user / "skills", home / ".agents" / "skills")
         has_templates = choice.has_usual_templates and (usual_templates or any(each.prompts for each in named))
         has_skills = choice.has_usual_skills and (usual_skills or any(each.skills for each in named))
-        has_packages = choice.packages or any(each.packages for each in named)
+        # One that is a file brings an extension and nothing else; what reads packages is not loaded for it.
+        given = (os.path.join(self._cwd, expand_home(word, self._env)) for word in choice.packages)
+        has_packages = not all(map(os.path.isfile, given)) or any(each.packages for each in named)
         if not (has_templates or has_skills or has_packages or choice.templates or choice.skills):
             return {}, {}
         from pinnace_agent.prompting.discovery import Packages, ResourceDiscovery

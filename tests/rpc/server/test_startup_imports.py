@@ -130,3 +130,17 @@ def test_a_whole_run_with_a_tool_loads_nothing_that_validates_commands(agent: Ag
     assert "_pydantic_core" not in maps.read_text()
     pi.request({"type": "set_thinking_level", "level": "deep"})
     assert "_pydantic_core" in maps.read_text()
+
+
+def test_an_extension_of_one_file_loads_nothing_that_reads_packages(tmp_path: Path) -> None:
+    home = prepare_pi_home(tmp_path, "http://127.0.0.1:9", env={"PYTHONPATH": PYTHONPATH})
+    (home.work / "one.py").write_text("def extension(pi):\n    pass\n")
+    words = [*COMMAND, *home.arguments, "-e", "one.py"]
+    asked = b'{"type":"get_state"}\n'
+    started = subprocess.run(
+        words, cwd=home.work, env=home.env, input=asked, capture_output=True, timeout=TIMEOUT_S, check=True
+    )
+    modules = {found[1].decode() for found in IMPORT.finditer(started.stderr)}
+
+    assert "pinnace_agent.extensions.loading.loading" in modules
+    assert {"pinnace_agent.packages.resolution", "pinnace_agent.prompting.discovery"}.isdisjoint(modules)
