@@ -108,7 +108,7 @@ class AcpAgent:
         """The rules that were broken."""
         self.messages: list[Message] = []
         """What the agent has written, in its order."""
-        self.stderr = b""
+        self._stderr = b""
         self._answer: Callable[[Message], Mapping[str, object] | None] = answer or _leave_open
         self._is_strict = is_strict
         self._timeout_s = timeout_s
@@ -256,6 +256,13 @@ class AcpAgent:
                 if not self._more.wait(max(0.0, end_s - time.monotonic())):
                     raise NothingCame(f"nothing came: {self.messages[-5:]}")
 
+    @property
+    def stderr(self) -> bytes:
+        """What it wrote to stderr: all that it wrote before the last message that was waited for."""
+        # Each pipe is read in a thread of its own, so a message may be known before the complaint that came before it.
+        self.process.take_stderr()
+        return self._stderr
+
     def update(self, kind: str, after: int = 0, **fields: object) -> Message:
         """Wait for an update of a kind with some fields, and return it."""
 
@@ -362,7 +369,7 @@ class AcpAgent:
             self._failure = BrokenRule(str(faults[0]))
 
     def _take_stderr(self, data: bytes, _at_s: float) -> None:
-        self.stderr += data
+        self._stderr += data
 
 
 def _leave_open(_message: Message) -> None:

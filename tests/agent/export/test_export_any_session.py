@@ -108,7 +108,7 @@ def test_any_header_exports(lines: list[Line], tmp_path: Path) -> None:
         exported(tmp_path / "session.jsonl", [{**lines[0], "version": value}, lines[3]])
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_session_with_several_fields_changed_exports(lines: list[Line], tmp_path: Path, data: st.DataObject) -> None:
     changed = [lines[0], *data.draw(st.lists(st.sampled_from(lines[1:]), min_size=1, max_size=6))]

@@ -157,7 +157,7 @@ def test_s8_hostile_text_in_every_field_is_text(hostile: Path) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066\u200f\ud800-\udfff]", exported(hostile))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.text(

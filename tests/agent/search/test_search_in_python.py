@@ -140,7 +140,7 @@ def test_grep_finds_what_ripgrep_finds_before_a_nul(tmp_path: Path, content: byt
     context=st.integers(0, 2),
     ignores_case=st.booleans(),
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_grep_finds_what_ripgrep_finds(
     tmp_path_factory: pytest.TempPathFactory,
     tree: tuple[dict[str, bytes], dict[str, str], bool],
@@ -157,7 +157,7 @@ def test_grep_finds_what_ripgrep_finds(
 
 @needs_fd
 @given(tree=TREE, pattern=st.sampled_from(["*", "*.py", "src", "src/**", "**/out/*", ".*", "[!a]*", "*.{log,f}"]))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_find_finds_what_fd_finds(
     tmp_path_factory: pytest.TempPathFactory, tree: tuple[dict[str, bytes], dict[str, str], bool], pattern: str
 ) -> None:

@@ -595,7 +595,7 @@ def expected(tree: dict[str, list[str]], rules: str, context: int) -> list[str]:
 
 @both
 @given(tree=TREES, rules=IGNORED, context=st.integers(0, 3))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_it_finds_what_a_plain_search_finds(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, list[str]], rules: str, context: int
 ) -> None:

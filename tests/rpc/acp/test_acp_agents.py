@@ -4,24 +4,39 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio
 
 from pinnace_fuzz.process_tree import words_of
 from pinnace_rpc.acp.agents import Agents
+from pinnace_rpc.host.agents import zygote
 from pinnace_rpc.host.agents.ports import HostedProcess
 from pinnace_rpc.host.agents.zygote import FRESH_WHILE_LOADING
 from pinnace_rpc.options.options import Options
 
 
-async def test_agents_are_new_while_what_forks_loads_and_forks_afterwards() -> None:
+async def test_agents_are_new_while_what_forks_loads_and_forks_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """What only answers a question is new and changes nothing; at most as many as of a host do not wait."""
+    load, may_load = zygote._load, trio.Event()
+
+    async def held(*arguments: Any) -> Any:
+        await may_load.wait()
+        return await load(*arguments)
+
+    monkeypatch.setattr(zygote, "_load", held)
+    monkeypatch.setattr(zygote, "WAIT_S", 60.0)  # a busy machine may load for longer
     async with trio.open_nursery() as nursery:
         agents = Agents(nursery, ("--no-session", "--provider", "offline"), Options(), "0.1", is_persistent=False)
         async with started(agents.start_passing) as passing, started(agents.start) as first:
             assert {_parent(passing.pid), _parent(first.pid)} == {os.getpid()}
         async with AsyncExitStack() as stack:
-            several = [await stack.enter_async_context(started(agents.start)) for _ in range(FRESH_WHILE_LOADING + 2)]
+            several: list[HostedProcess] = []
+            for number in range(FRESH_WHILE_LOADING + 2):
+                if number == FRESH_WHILE_LOADING:
+                    may_load.set()
+                several.append(await stack.enter_async_context(started(agents.start)))
             parents = [_parent(process.pid) for process in several]
             assert [is_zygote(pid) for pid in parents] == [False] * FRESH_WHILE_LOADING + [True] * 2
         nursery.cancel_scope.cancel()

@@ -8,10 +8,12 @@ from typing import Any
 
 from tests.rpc.acp.conftest import StartAcp, opened, text
 
+from pinnace_fuzz.harness.agent_process import DEFAULT_TIMEOUT_S
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.process_tree import words_of
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.workbench import LEFT_BEHIND_TIMEOUT_S
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 
@@ -98,7 +100,7 @@ def test_the_end_of_stdin_answers_what_is_open_and_leaves_no_process(
     gate.wait_reached()
     assert agent.end() == 0
     assert agent.response(prompt)["result"]["stopReason"] == "cancelled"
-    assert agent.process.left_behind(10.0) == []
+    assert agent.process.left_behind(LEFT_BEHIND_TIMEOUT_S) == []
 
 
 def test_the_death_of_one_agent_costs_its_session_alone(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
@@ -252,7 +254,7 @@ def test_a_client_that_has_stopped_reading_can_cancel(acp: StartAcp, work: Path,
     agent.update("agent_message_chunk")
     agent.process.pause_reading()
     agent.notify("session/cancel", sessionId=session)
-    agent.process.wait_drained(10)
+    agent.process.wait_drained(DEFAULT_TIMEOUT_S)
     assert agent.process.memory_kib() < 120_000
     agent.process.resume_reading()
     assert agent.response(prompt)["result"]["stopReason"] == "cancelled"

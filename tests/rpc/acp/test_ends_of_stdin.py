@@ -28,7 +28,7 @@ REQUESTS = (
     "authenticate",
     "?",
 )
-HEALTH = [HealthCheck.function_scoped_fixture]
+HEALTH = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
 def answers(agent: AcpAgent, identity: object) -> list[Message]:

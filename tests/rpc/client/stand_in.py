@@ -14,9 +14,15 @@ import time
 from typing import Any
 
 
+def write(data: bytes) -> None:
+    """Write to stdout. Python's own file loses the rest of a large write that a stop of the process has cut."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
 def say(record: Any, end: bytes = b"\n") -> None:
-    sys.stdout.buffer.write(json.dumps(record).encode() + end)
-    sys.stdout.buffer.flush()
+    write(json.dumps(record).encode() + end)
 
 
 def perform(command: dict[str, Any]) -> dict[str, Any] | None:
@@ -27,8 +33,7 @@ def perform(command: dict[str, Any]) -> dict[str, Any] | None:
                 say(record)
             return None if command.get("alone") else {}
         case "say_bytes":
-            sys.stdout.buffer.write(command["text"].encode("utf-8", "surrogateescape"))
-            sys.stdout.buffer.flush()
+            write(command["text"].encode("utf-8", "surrogateescape"))
         case "flood":  # so many records of so many bytes
             for number in range(command["count"]):
                 say({"type": "filler", "number": number, "text": "x" * command["size"]})
@@ -37,8 +42,7 @@ def perform(command: dict[str, Any]) -> dict[str, Any] | None:
                 sys.stderr.write(f"line {number}\n")
         case "nest":
             text = '{"type":"deep","value":' + "[" * command["depth"] + "]" * command["depth"] + "}\n"
-            sys.stdout.buffer.write(text.encode())
-            sys.stdout.buffer.flush()
+            write(text.encode())
         case "unanswered":
             return None
         case "get_state":
@@ -54,8 +58,7 @@ def perform(command: dict[str, Any]) -> dict[str, Any] | None:
             os.close(1)
             time.sleep(600)
         case "die":
-            sys.stdout.buffer.write(command.get("last_words", "").encode())
-            sys.stdout.buffer.flush()
+            write(command.get("last_words", "").encode())
             sys.stderr.write(command.get("complaint", ""))
             sys.stderr.flush()
             if "signal" in command:

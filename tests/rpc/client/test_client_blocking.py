@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rpc.client.conftest import LEFT_BEHIND_TIMEOUT_S
 
 from pinnace_fuzz.process_tree import await_end, processes_of, words_of
 from pinnace_rpc.client import AgentExited, BlockingClient, ClientClosed, CommandFailed
@@ -206,6 +207,21 @@ async def main():
             raise
 asyncio.run(main())
 """
+# Another thread receives the signal, as it may when the program was stopped and continues.
+INTERRUPTED_ELSEWHERE = """
+import signal
+import sys
+from pinnace import BlockingClient
+with BlockingClient(sys.argv[1:]) as client:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    print("ready", flush=True)
+    try:
+        client.run("Please run `sleep 601`")
+    except KeyboardInterrupt:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        print("streaming:", client.get_state()["isStreaming"], flush=True)
+        raise
+"""
 FORGOTTEN_ASYNCIO = """
 import asyncio
 import sys
@@ -238,7 +254,9 @@ def offline(flags: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "code", [INTERRUPTED, INTERRUPTED_ASYNC, INTERRUPTED_ASYNCIO], ids=["blocking", "async", "asyncio"]
+    "code",
+    [INTERRUPTED, INTERRUPTED_ELSEWHERE, INTERRUPTED_ASYNC, INTERRUPTED_ASYNCIO],
+    ids=["blocking", "blocking, another thread", "async", "asyncio"],
 )
 def test_an_interrupt_aborts_what_is_waited_for_and_ends_everything(
     our_environment: dict[str, str], run_id: str, code: str
@@ -262,7 +280,7 @@ def test_an_interrupt_aborts_what_is_waited_for_and_ends_everything(
     assert "streaming: False\n" == out
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert -signal.SIGINT == script.returncode
-    assert [] == await_end(run_id, 0)
+    assert [] == await_end(run_id, LEFT_BEHIND_TIMEOUT_S)
 
 
 @pytest.mark.parametrize("script", [FORGOTTEN, FORGOTTEN_ASYNCIO, DROPPED_ASYNCIO], ids=["blocking", "asyncio", "loop"])
@@ -281,4 +299,4 @@ def test_a_client_that_no_one_leaves_ends_with_the_interpreter(
     )
 
     assert (0, "") == (done.returncode, done.stderr)
-    assert [] == await_end(run_id, 0.5)
+    assert [] == await_end(run_id, LEFT_BEHIND_TIMEOUT_S)

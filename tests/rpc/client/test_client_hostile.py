@@ -19,6 +19,7 @@ from pinnace_rpc.client import (
     CommandFailed,
     ProtocolError,
 )
+from pinnace_rpc.client.connection import lifetime, process
 
 StandIn = Callable[..., Client]
 # A fault shows as a hang; only then this is waited for.
@@ -78,7 +79,10 @@ async def test_what_it_wrote_before_its_death_arrives_and_a_cut_record_is_quoted
 
 
 @on_trio_and_asyncio
-async def test_much_that_it_wrote_before_its_death_arrives_before_that_is_reported(stand_in: StandIn) -> None:
+async def test_much_that_it_wrote_before_its_death_arrives_before_that_is_reported(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifetime, "DRAIN_S", PATIENCE_S)
     async with stand_in() as client:
         events = client.events()
         with pytest.raises(AgentExited):
@@ -276,7 +280,10 @@ async def test_an_agent_that_closes_its_stdout_is_ended(stand_in: StandIn) -> No
 
 
 @on_trio_and_asyncio
-async def test_one_that_ignores_everything_is_killed_with_its_children(stand_in: StandIn) -> None:
+async def test_one_that_ignores_everything_is_killed_with_its_children(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "KILL_WAIT_S", PATIENCE_S)
     with anyio.fail_after(PATIENCE_S):
         async with stand_in("--stubborn", "--child", exit_timeout_s=0.1) as client:
             await client.request("anything")
@@ -293,7 +300,10 @@ async def test_a_child_of_one_that_leaves_in_order_is_killed_too(stand_in: Stand
 
 
 @on_trio_and_asyncio
-async def test_one_that_reads_nothing_can_be_left_in_the_middle_of_a_record(stand_in: StandIn) -> None:
+async def test_one_that_reads_nothing_can_be_left_in_the_middle_of_a_record(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "TERM_GRACE_S", PATIENCE_S)  # it ends when it has its turn
     with anyio.fail_after(PATIENCE_S):
         async with stand_in("--deaf", exit_timeout_s=0.1) as client:
             with anyio.move_on_after(0.1):

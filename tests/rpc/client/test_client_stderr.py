@@ -7,11 +7,18 @@ import pytest
 from tests.rpc.client.conftest import STAND_IN, on_trio_and_asyncio
 
 from pinnace_rpc.client import AgentExited, BlockingClient
+from pinnace_rpc.client.connection import lifetime
 
 StandIn = Callable[..., Any]
 
 LAST = "the last wörd"
 EXPECTED = [*(f"line {number}" for number in range(3)), LAST]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written last is waited for as long as a busy machine takes."""
+    monkeypatch.setattr(lifetime, "DRAIN_S", 60.0)
 
 
 @on_trio_and_asyncio

@@ -26,6 +26,7 @@ from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.workbench import LEFT_BEHIND_TIMEOUT_S
 
 pytestmark = [pytest.mark.peer]
 
@@ -219,7 +220,7 @@ def test_stop_leaves_no_process_behind(client: Start, is_running: bool) -> None:
     pi.node.close_stdin()
 
     assert pi.node.wait_exit() == 0
-    assert pi.node.process.left_behind(2.0) == []
+    assert pi.node.process.left_behind(LEFT_BEHIND_TIMEOUT_S) == []
 
 
 def test_a_run_outlives_a_connection_that_is_cut(

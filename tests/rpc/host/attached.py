@@ -35,6 +35,15 @@ from pinnace_spec.host.records import HOST_RECORDS
 TIMEOUT_S = 60.0
 PROGRAM = (sys.executable, "-P", "-m", "pinnace_rpc")
 OFFLINE = ("--provider", "offline")
+_NO_RESTART = """
+import sys
+from pinnace_rpc.host.agents import supervisor
+supervisor.RESTART_DELAYS_S = (3600.0,)
+from pinnace_rpc.cli.main import main
+sys.exit(main())
+"""
+WITHOUT_RESTART = (sys.executable, "-P", "-c", _NO_RESTART)
+"""The program of a host whose agents stay ended after a crash, until they are restarted by a request."""
 Record = dict[str, Any]  # Any: JSON
 
 

@@ -1,6 +1,7 @@
 """What a host lists of its agents: from the records that it sees, in one answer, or in one for each change."""
 
 import json
+import os
 import subprocess
 import sys
 from itertools import pairwise
@@ -12,7 +13,6 @@ from pinnace_rpc.host.protocol import AgentAction, Answer, ListAgents
 from pinnace_rpc.host.summary import AgentSummary
 
 USAGE = {"input": 3, "output": 4, "cacheRead": 5, "cacheWrite": 0, "totalTokens": 12, "cost": {"total": 0.25}}
-SLOW = {"PINNACE_OFFLINE_DELAY_MS": "100"}
 CLOCK = """
 import trio
 
@@ -45,7 +45,9 @@ def line(**record: object) -> bytes:
 
 def test_a_list_has_what_the_agent_would_answer(host: HostProcess) -> None:
     """Also of a session that another process has begun, and of one that sleeps."""
-    with host.attach(has_cursors=True, environment={**host.environment, **SLOW}) as connection:
+    gate = host.folder / "gate"
+    os.mkfifo(gate)
+    with host.attach(has_cursors=True) as connection:
         connection.record()
         model = connection.ask({"id": "1", "type": "get_state"})["data"]["model"]
         new = row_of(host)
@@ -54,10 +56,11 @@ def test_a_list_has_what_the_agent_would_answer(host: HostProcess) -> None:
         assert new["memory"] > 2**20
         assert (len(new["lastReads"]), new["needsInput"]) == (1, False)
 
-        connection.send({"id": "2", "type": "prompt", "message": "count to 5"})
-        connection.until(type="message_update")
+        connection.send({"id": "2", "type": "prompt", "message": "run `cat gate`"})
+        connection.until(type="tool_execution_start")
         connection.ask({"id": "3", "type": "follow_up", "message": "more"})
         assert row_of(host)["queue"] == 1
+        gate.write_text("open\n")
         connection.until(type="agent_settled")
         used = totals(connection)
         assert used[0] > 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.rpc.host.attached import OFFLINE, Connection, HostProcess, Record, environment_of, started
+from tests.rpc.host.attached import OFFLINE, WITHOUT_RESTART, Connection, HostProcess, Record, environment_of, started
 
 from pinnace_rpc.host.protocol import AgentAction, Answer, Detach, EndAgent, Ended, ListAgents
 
@@ -243,7 +243,7 @@ def test_responses_of_a_former_host_go_to_no_client_of_this_one(folder: Path) ->
 @pytest.mark.parametrize("ending", ["in order", "kill -9", "kill -9 in a run", "kill -9 behind the agent in a run"])
 def test_what_the_end_of_a_host_has_cut_is_reported_by_the_next(folder: Path, ending: str) -> None:
     """Records that the agent wrote when no host read them are missing; its run is not continued."""
-    with started(folder, environment_of(folder)) as host:
+    with started(folder, environment_of(folder), program=WITHOUT_RESTART) as host:
         with host.attach(has_cursors=True) as connection:
             attached = connection.record()
             run_prompt(connection)
@@ -410,8 +410,8 @@ def test_an_agent_without_a_name_is_removed_after_its_last_client(folder: Path) 
             with host.attach(None, is_new=True, has_cursors=True) as connection:
                 attached = connection.record()
                 run_prompt(connection)
-            journal = folder / "agent" / "host" / "agents" / attached["agent"]
-            assert journal.exists()
+                journal = folder / "agent" / "host" / "agents" / attached["agent"]
+                assert journal.exists()
             counts = [1]
             while counts[-1]:
                 answer = watching.control()

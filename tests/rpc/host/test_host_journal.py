@@ -60,7 +60,9 @@ def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_reads")
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(items=st.lists(st.tuples(st.sampled_from(["event", "own", "other"]), SIZES), max_size=12))
 async def test_each_reader_gets_events_and_its_own_responses_in_order(
     tmp_path_factory: pytest.TempPathFactory, items: list[tuple[str, int]]

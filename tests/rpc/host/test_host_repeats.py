@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.rpc.host.attached import OFFLINE, Connection, HostProcess, Record, environment_of, started
+from tests.rpc.host.attached import OFFLINE, WITHOUT_RESTART, Connection, HostProcess, Record, environment_of, started
 
 from pinnace_rpc.host import table as table_module
 from pinnace_rpc.host.protocol import AgentAction, Ended, ListAgents
@@ -86,9 +86,12 @@ def test_a_command_that_a_crash_of_the_agent_cut_is_unknown_for_ever(host: HostP
     assert ran(host) == ""
 
 
-def test_a_command_that_waits_for_the_agent_is_answered_to_the_connection_that_repeats_it(host: HostProcess) -> None:
+def test_a_command_that_waits_for_the_agent_is_answered_to_the_connection_that_repeats_it(folder: Path) -> None:
     """It has begun, so it is executed, though the connection that it came from has ended before the agent was there."""
-    with host.attach(client="ide", has_cursors=True) as first:
+    with (
+        started(folder, environment_of(folder), program=WITHOUT_RESTART) as host,
+        host.attach(client="ide", has_cursors=True) as first,
+    ):
         first.record()
         os.kill(agent_pid(host), signal.SIGKILL)
         while host.ask(ListAgents(watches=False))["agents"][0]["state"] != "backing_off":
@@ -97,11 +100,14 @@ def test_a_command_that_waits_for_the_agent_is_answered_to_the_connection_that_r
         while not table_lines(host):
             pass
         with named(host) as again:
-            assert first.ended().exit_code == 75
+            ended = first.control()  # the connection itself ends when its command has been given to the agent
+            assert isinstance(ended, Ended)
+            assert ended.exit_code == 75
             again.send(BASH)
+            host.ask(AgentAction("restart", "main"))
             assert again.until(type="response")[-1]["success"]
             assert again.ask({"id": "s", "type": "get_state"})["success"]
-    assert ran(host) == "x\n"
+        assert ran(host) == "x\n"
 
 
 def test_a_line_that_has_begun_is_written_completely(host: HostProcess) -> None:

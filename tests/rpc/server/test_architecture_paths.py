@@ -59,19 +59,22 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[Cal
     file = folder / "calls.txt"
     command = (sys.executable, str(TRACED), str(file))
     with AgentStarter(command, folder / "agent", {"PYTHONPATH": PYTHONPATH}, is_specified=True) as start:
-        chunks = [{"text": "one "}, {"text": "two "}, {"text": "three"}]
-        # Pauses, so that the writer has written what came before a delta.
+        # Each is held until the writer has written the one before.
+        chunks = [{"text": "one "}, {"gate": "two "}, {"text": "two "}, {"gate": "three"}, {"text": "three"}]
         pi = start(
             [
                 {"text": "warm"},
-                {"chunks": chunks, "chunk_delay_ms": 200},
+                {"chunks": chunks},
                 {"tool_calls": [{"name": "bash", "id": "t0", "args": {"command": "echo begun; sleep 60"}}]},
             ],
             has_session=True,
         )
-        for text in ("load what a first prompt needs", "answer in three deltas"):
-            pi.ask("prompt", message=text)
-            pi.wait({"type": "agent_settled"})
+        pi.say("load what a first prompt needs")
+        pi.ask("prompt", message="answer in three deltas")
+        for written, held in (("one ", "two "), ("two ", "three")):
+            pi.wait({"type": "message_update", "assistantMessageEvent": {"type": "text_delta", "delta": written}})
+            pi.llm.release(held)
+        pi.wait({"type": "agent_settled"})
         pi.ask("prompt", message="call a tool")
         pi.wait({"type": "tool_execution_update", "partialResult": {"content": [{"text": "begun\n"}]}})
         pi.ask("abort")

@@ -162,8 +162,7 @@ def test_time_that_is_over_concerns_no_later_run(agent: AgentStarter) -> None:
 def test_time_ends_a_drain_and_the_queue_is_kept(agent: AgentStarter) -> None:
     """C-16, C-17: what would have kept the process for ever."""
     pi = agent([HANGING], "--max-run-seconds", "0.5", "--on-eof", "drain")
-    pi.send(PROMPT)
-    pi.send({"type": "follow_up", "message": "F"})
+    pi.send_many([PROMPT, {"type": "follow_up", "message": "F"}])  # together: the time may be over behind the first
     pi.wait({"type": "queue_update", "followUp": ["F"]})
     pi.close_stdin()
 

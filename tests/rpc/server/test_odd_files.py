@@ -86,13 +86,13 @@ def test_a_start_survives_what_is_no_file(
             agent.send(each)
         agent.journal.wait_until(lambda: agent.journal.has_ended or len(agent.journal.responses) == len(COMMANDS), 60)
         if flags and agent.journal.has_ended:  # what a command could replace can't be protected: then nothing starts
-            assert agent.wait_exit(30) == 1
+            assert agent.wait_exit() == 1
             assert f"so nothing is started: {tmp_path}" in agent.stderr_text
             return
         answers = [agent.wait_response(each["id"]) for each in COMMANDS]
         agent.wait({"type": "agent_settled"})
         agent.close_stdin()
-        assert agent.wait_exit(30) == 0
+        assert agent.wait_exit() == 0
 
     assert [] == [each for each in answers if not each["success"]]
     assert "Traceback" not in agent.stderr_text

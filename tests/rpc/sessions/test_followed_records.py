@@ -145,7 +145,11 @@ class Driver:
         return {"type": move.kind, **fields.get(move.kind, {})}
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(moves=MOVES)
 def test_the_records_tell_what_get_messages_returns(following: HomedAgent, moves: Sequence[Move]) -> None:
     """R-SES-17."""

@@ -2,10 +2,14 @@
 
 import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.rpc.conftest import ENVIRONMENT
 
+from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
@@ -96,16 +100,34 @@ def test_a_process_that_keeps_no_sessions_lists_none(agent: AgentStarter) -> Non
     assert "session_unavailable" == agent([]).request({"type": "list_sessions"})["errorCode"]
 
 
-def test_other_commands_are_answered_meanwhile(agent: AgentStarter) -> None:
-    """R-SES-11: the list is read in a thread."""
-    pi = agent([], has_session=True)
-    for number in range(300):
-        saved(pi.home.sessions, number, pi.home.work)
-    pi.send_many([{"id": "list", "type": "list_sessions", "limit": 200}, {"id": "state", "type": "get_state"}])
-    pi.wait_response("list")
-    answered = [each.record["id"] for each in pi.records if each.record.get("id") in {"list", "state"}]
+SLOW_LIST = """
+import sys
+from pinnace_rpc.server import slow_reads
+read = slow_reads._list_sessions
+def at_the_gate(*arguments):
+    with open({path!r}) as gate:
+        gate.readline()
+    return read(*arguments)
+slow_reads._list_sessions = at_the_gate
+from pinnace_rpc.cli.main import main
+sys.exit(main())
+"""
+"""An agent that reads its sessions for as long as a gate says."""
 
-    assert ["state", "list"] == answered
+
+def test_other_commands_are_answered_meanwhile(tmp_path: Path, gates: Callable[[], ShellGate]) -> None:
+    """R-SES-11: the list is read in a thread."""
+    gate = gates()
+    command = (sys.executable, "-P", "-c", SLOW_LIST.format(path=str(gate.path)))
+    with AgentStarter(command, tmp_path / "slow", ENVIRONMENT, is_specified=True) as start:
+        pi = start([], has_session=True)
+        saved(pi.home.sessions, 0, pi.home.work)
+        pi.send_many([{"id": "list", "type": "list_sessions"}, {"id": "state", "type": "get_state"}])
+        gate.wait_reached()
+        assert pi.wait_response("state")["success"]
+        assert pi.response("list") is None
+        gate.release()
+        assert ["s0"] == [each["id"] for each in pi.wait_response("list")["data"]["sessions"]]
 
 
 def labels(tree: list[Record]) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_fuzz.harness.agent_process import DEFAULT_TIMEOUT_S
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
@@ -66,7 +67,7 @@ def no_bigger_files(pi: HomedAgent, size: int) -> Generator[None]:
 
 def wait_gone(path: Path) -> None:
     """Wait until a file is no longer there: what is let go of is so beside everything else."""
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + DEFAULT_TIMEOUT_S
     while path.exists():
         assert time.monotonic() < deadline_s, f"{path} stays"
         time.sleep(0.005)

@@ -25,6 +25,9 @@ Result = TypeVar("Result")
 # Cancelling a run takes 3 s at most (`runs.ABORT_S`); after that the wait is given up, and the thread cleans up by
 # itself.
 INTERRUPTION_S: Final = 5.0
+# After so long a wait looks for signals. Python handles them in the main thread, which does not wake for one that
+# another thread has received, or that has come just before it began to wait.
+_SIGNALS_S: Final = 0.5
 
 
 class _Call:
@@ -75,7 +78,7 @@ class Portal(Generic[Context]):
         atexit.register(self.close)
         self._thread.start()
         try:
-            self._is_open.wait()
+            _wait(self._is_open)
         except BaseException:
             self.close()
             raise
@@ -91,7 +94,7 @@ class Portal(Generic[Context]):
             try:
                 self._is_stopping = True
                 self.post(self._end)
-                self._thread.join()
+                self._thread.join(_SIGNALS_S)
             except BaseException as error:  # raised below, after the cleanup
                 interruption = error
         self._context = None
@@ -122,7 +125,7 @@ class Portal(Generic[Context]):
         if not self.post(begin):
             raise ClientClosed
         try:
-            call.is_done.wait()
+            _wait(call.is_done)
         except BaseException:
             self.post(call.cancel)
             call.is_done.wait(INTERRUPTION_S)
@@ -212,3 +215,9 @@ class Portal(Generic[Context]):
                     task.cancel()
                 if self._tasks:
                     await wait(self._tasks)
+
+
+def _wait(event: threading.Event) -> None:
+    """Wait for an event, or for what a signal raises."""
+    while not event.wait(_SIGNALS_S):
+        pass
