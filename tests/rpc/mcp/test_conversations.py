@@ -41,26 +41,17 @@ def entry(request: pytest.FixtureRequest) -> Iterator[Mapping[str, Any]]:
     if request.param == "stdio":
         yield {"command": sys.executable, "args": [SERVER], "env": {"OF_SERVER": SECRET}}
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     environment = {**os.environ, "OF_SERVER": SECRET}
-    with subprocess.Popen([sys.executable, SERVER, str(port)], env=environment, stderr=subprocess.DEVNULL) as process:
+    # Listens before the server has begun, so that no other process gets the port and a request waits for the server.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port, descriptor = listening.getsockname()[1], listening.fileno()
+        command = [sys.executable, SERVER, str(descriptor)]
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, pass_fds=[descriptor])
+    with process:
         try:
-            await_port(port)
             yield {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"X-Secret": SECRET}}
         finally:
             process.terminate()
-
-
-def await_port(port: int, limit_s: float = 60) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while True:
-        with socket.socket() as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def test_tools_are_offered_and_called(with_servers: Start, entry: Mapping[str, Any]) -> None:
