@@ -126,7 +126,7 @@ def _state(pid: int) -> str:
     """Return the state of a process as the system has it; X: it is gone. Who adopts it may not reap it at once."""
     try:
         return _stat(pid)[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return "X"
 
 
