@@ -5,7 +5,6 @@ Both are in an environment of their own (scripts/peers), since a user need not h
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.docs.test_pages import BLOCKS
+from tests.ports import unused_port
 from tests.rpc.batch.test_batch import TIMEOUT_S, Bench
 from tests.source_tree import REPOSITORY
 
@@ -90,8 +90,7 @@ def test_results_are_the_same_on_every_engine_and_a_ray_worker_that_is_killed_co
 def test_a_dask_worker_of_the_cluster_of_the_page_may_be_killed(bench: Bench, gates: Callable[[], ShellGate]) -> None:
     """R-BAT-02, with the commands of docs/fleet.md as they are, but for the port."""
     (block,) = [each.text for each in BLOCKS if each.page == "docs/fleet.md" and each.text.startswith("dask scheduler")]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        commands = block.replace("8786", str(free.getsockname()[1]))
+    commands = block.replace("8786", str(unused_port()))
     gate = gates()
     gated = gated_task(bench, gate)
     bench.command([gated, *tasks_of(3)])  # writes the tasks
@@ -126,7 +125,7 @@ def _state(pid: int) -> str:
     """Return the state of a process as the system has it; X: it is gone. Who adopts it may not reap it at once."""
     try:
         return _stat(pid)[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return "X"
 
 

@@ -6,13 +6,13 @@ Both are in environments of their own, which `scripts/peers evaluations` makes; 
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import unused_port
 from tests.source_tree import PYTHONPATH, REPOSITORY
 
 TOOLS = REPOSITORY / ".tools"
@@ -46,9 +46,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.skipif(not INSPECT.exists(), reason="Inspect AI is not installed (scripts/peers evaluations)")
 def test_an_evaluation_of_inspect_scores_a_task_that_needs_a_tool(env: dict[str, str], tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    command = [str(INSPECT), str(OWN / "mocked_evaluation.py"), port, str(tmp_path / "logs")]
+    command = [str(INSPECT), str(OWN / "mocked_evaluation.py"), str(unused_port()), str(tmp_path / "logs")]
     done = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.rpc.conftest import ENVIRONMENT
+from tests.rpc.host.attached import short_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 # What closes a process, itself or by the program that it goes on with.
@@ -62,12 +63,14 @@ def test_every_module_that_is_a_program_closes_itself() -> None:
 )
 def test_a_program_is_closed_whatever_it_is_called_for(tmp_path: Path, words: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(AT_EXIT)
-    env = {**os.environ, **ENVIRONMENT, "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
-    run = partial(
-        subprocess.run, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    done = run([sys.executable, "-P", "-m", "pinnace_rpc", *words.split()])
-    if words.startswith("attach"):  # which has started a host
-        assert 0 == run([sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]).returncode
+    with short_folder() as folder:  # of the sockets of hosts: no other test's host is found there, or ended
+        own = {"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path), "XDG_RUNTIME_DIR": str(folder)}
+        env = {**os.environ, **ENVIRONMENT, **own}
+        run = partial(
+            subprocess.run, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        done = run([sys.executable, "-P", "-m", "pinnace_rpc", *words.split()])
+        if words.startswith("attach"):  # which has started a host
+            assert 0 == run([sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]).returncode
 
     assert "dumpable=0\n" in done.stderr, done.stderr

@@ -43,7 +43,7 @@ def test_what_both_write_at_once_is_all_there(original: HomedAgent) -> None:
         add_number(file, number)
     original.request({"type": "set_follow_up_mode", "mode": "all"})
     original.close_stdin()
-    original.wait_exit(10)
+    original.wait_exit()
 
     expected = {"theme": "dark", "ours": {str(number): number for number in range(CHANGES)}, "followUpMode": "all"}
     assert expected.items() <= read(file).items()
@@ -55,6 +55,6 @@ def test_the_original_does_not_write_while_we_hold_the_lock(original: HomedAgent
     with file_lock(file):
         original.request({"type": "set_steering_mode", "mode": "all"})
         original.close_stdin()
-        original.wait_exit(10)
+        original.wait_exit()
 
     assert {"theme": "dark"} == read(file)

@@ -434,7 +434,7 @@ COMMANDS = """
             assert pi.get_flag("--plan") is False
             pi.set_active_tools(["read", "bash"])
             assert pi.get_active_tools() == ["read", "bash"]
-            result = await pi.exec("echo", ["status"], timeout=5)
+            result = await pi.exec("echo", ["status"], timeout=60)
             assert (result.stdout, result.stderr, result.code, result.killed) == ("status\\n", "", 0, False)
             current = pi.get_thinking_level()
             pi.set_thinking_level("high")

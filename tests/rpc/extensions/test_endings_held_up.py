@@ -39,10 +39,9 @@ from pathlib import Path
 
 def extension(pi):
     async def begun(ctx):
-        # Queued events are delivered before the loop is blocked.
-        while not ctx.has_pending_messages():
+        # What was queued is answered before the loop is blocked.
+        while not (Path(ctx.cwd) / "answered").exists():
             await trio.sleep(0.01)
-        await trio.sleep(0.2)
         (Path(ctx.cwd) / "held").touch()
 
     @pi.tool
@@ -151,6 +150,7 @@ def start_one(start: AgentStarter, case: Case, path: Path) -> HomedAgent:
     agent.wait({"type": "tool_execution_start"})
     agent.send({"id": "s", "type": "steer", "message": "queued"})
     agent.wait_response("s")
+    (agent.home.work / "answered").touch()
     return agent
 
 

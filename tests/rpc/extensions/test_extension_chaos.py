@@ -348,7 +348,7 @@ def test_the_end_does_not_wait_for_a_handler(extended: Start, written: MakeExten
     one.say("go")
     one.pi.close_stdin()
 
-    assert 0 == one.pi.wait_exit(8)
+    assert 0 == one.pi.wait_exit()
 
 
 def test_output_printed_without_a_client_is_not_the_answer(print_agent: OneShotStarter, written: MakeExtension) -> None:

@@ -1,9 +1,11 @@
 """Every event of the lifecycle as an extension of the real program receives it, and the changes of handlers."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
+from tests.rpc.conftest import CONVERSATION_TIMEOUT_S
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, call
 
 from pinnace_campaigns.trials.one_shot import OneShotStarter
@@ -52,7 +54,15 @@ class Recorded:
 
     @property
     def events(self) -> list[Record]:
-        return [json.loads(line) for line in self._notes.read_text().splitlines()] if self._notes.exists() else []
+        text = self._notes.read_text() if self._notes.exists() else ""
+        whole = text[: text.rfind("\n") + 1]  # of what is written just now a part may be there
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def say(self, text: str) -> None:
+        """Send a prompt, and wait until the agent has settled and handlers have heard of that, behind its record."""
+        count = len(self.of("agent_settled"))
+        self.one.say(text)
+        self.wait_for("agent_settled", count + 1)
 
     def names(self, *left_out: str) -> list[str]:
         return [each["type"] for each in self.events if each["type"] not in {*MANY, *left_out}]
@@ -69,11 +79,10 @@ class Recorded:
 
     def wait_for(self, name: str, count: int = 1) -> None:
         """Wait for a number of events whose handlers are not awaited."""
-        for _ in range(500):
-            if len(self.of(name)) >= count:
-                return
+        deadline_s = time.monotonic() + CONVERSATION_TIMEOUT_S
+        while len(self.of(name)) < count:
+            assert time.monotonic() < deadline_s, f"no {name}"
             self.pi.ask("get_state")
-        raise AssertionError(f"no {name}")
 
 
 @pytest.fixture
@@ -164,7 +173,7 @@ def test_a_call_that_is_not_carried_out_has_a_start_and_an_end(recorded: MakeRec
 
 def test_the_end_of_a_turn_and_of_a_run(recorded: MakeRecorded) -> None:
     rec = recorded([call("bash", command="true"), DONE])
-    rec.one.say("go")
+    rec.say("go")
 
     assert [0, 1] == [each["turnIndex"] for each in rec.of("turn_end")]
     assert ["bash"] == [each["toolName"] for each in rec.of("turn_end")[0]["toolResults"]]
@@ -172,7 +181,6 @@ def test_the_end_of_a_turn_and_of_a_run(recorded: MakeRecorded) -> None:
         each["role"] for each in rec.of("agent_end")[0]["messages"]
     ]
     assert "completed" == rec.of("agent_before_settle")[0]["outcome"]
-    rec.wait_for("agent_settled")  # its handlers hear of it behind its record
     assert [{"aborted": False}] == rec.of("agent_settled")
 
 
@@ -224,7 +232,7 @@ REPLACEMENT = ["session_before_switch", "session_shutdown", "session_start", "se
 
 def test_the_events_of_a_new_session(recorded: MakeRecorded) -> None:
     rec = recorded([MORE], has_session=True)
-    rec.one.say("go")
+    rec.say("go")
     old = rec.pi.ask("get_state")["sessionFile"]
     rec.forget()
     rec.pi.ask("new_session")
@@ -237,10 +245,10 @@ def test_the_events_of_a_new_session(recorded: MakeRecorded) -> None:
 
 def test_the_events_of_a_resumed_session(recorded: MakeRecorded) -> None:
     rec = recorded([MORE], has_session=True)
-    rec.one.say("go")
+    rec.say("go")
     old = rec.pi.ask("get_state")["sessionFile"]
     rec.pi.ask("new_session")
-    rec.one.say("go")
+    rec.say("go")
     newer = rec.pi.ask("get_state")["sessionFile"]
     rec.forget()
     rec.pi.ask("switch_session", sessionPath=old)
@@ -254,7 +262,7 @@ def test_the_events_of_a_resumed_session(recorded: MakeRecorded) -> None:
 @pytest.mark.parametrize("command", ["fork", "clone"])
 def test_the_events_of_a_fork(recorded: MakeRecorded, command: str) -> None:
     rec = recorded([MORE], has_session=True)
-    rec.one.say("go")
+    rec.say("go")
     old = rec.pi.ask("get_state")["sessionFile"]
     entry = rec.pi.ask("get_fork_messages")["messages"][0]["entryId"]
     leaf = rec.pi.ask("get_entries")["leafId"]
@@ -284,7 +292,7 @@ def test_the_events_of_a_fork(recorded: MakeRecorded, command: str) -> None:
 )
 def test_a_replacement_that_is_cancelled_changes_nothing(recorded: MakeRecorded, command: str, event: str) -> None:
     rec = recorded([MORE], has_session=True, cancels=event)
-    rec.one.say("go")
+    rec.say("go")
     state = rec.pi.ask("get_state")
     fields: dict[str, object] = {
         "fork": {"entryId": rec.pi.ask("get_fork_messages")["messages"][0]["entryId"]},
@@ -295,13 +303,13 @@ def test_a_replacement_that_is_cancelled_changes_nothing(recorded: MakeRecorded,
     assert rec.pi.ask(command, **fields)["cancelled"]
     assert [] == rec.names()
     assert state["sessionId"] == rec.pi.ask("get_state")["sessionId"]
-    rec.one.say("go on")
+    rec.say("go on")
 
 
 def test_a_compaction_fires_events_before_and_after(recorded: MakeRecorded) -> None:
     rec = recorded([MORE], settings={"compaction": {"keepRecentTokens": 1}})
-    rec.one.say("one")
-    rec.one.say("two")
+    rec.say("one")
+    rec.say("two")
     rec.forget()
     rec.pi.ask("compact", customInstructions="be brief")
     rec.wait_for("session_compact")
@@ -317,8 +325,8 @@ def test_a_compaction_fires_events_before_and_after(recorded: MakeRecorded) -> N
 def test_a_failed_compaction_fires_an_event(recorded: MakeRecorded) -> None:
     refused: Scripted = {"error": {"status": 400, "body": {"error": {"message": "no"}}}}
     rec = recorded([DONE, DONE, refused], settings={"compaction": {"keepRecentTokens": 1}})
-    rec.one.say("one")
-    rec.one.say("two")
+    rec.say("one")
+    rec.say("two")
     assert not rec.pi.request({"type": "compact"})["success"]
     rec.wait_for("session_compact_failed")
     [failed] = rec.of("session_compact_failed")
@@ -330,8 +338,8 @@ def test_a_failed_compaction_fires_an_event(recorded: MakeRecorded) -> None:
 def test_a_compaction_can_be_cancelled(recorded: MakeRecorded) -> None:
     settings = {"compaction": {"keepRecentTokens": 1}}
     rec = recorded([MORE], cancels="session_before_compact", settings=settings)
-    rec.one.say("one")
-    rec.one.say("two")
+    rec.say("one")
+    rec.say("two")
     assert not rec.pi.request({"type": "compact"})["success"]
 
     assert 2 == len(rec.pi.llm.requests)
@@ -340,9 +348,9 @@ def test_a_compaction_can_be_cancelled(recorded: MakeRecorded) -> None:
 
 def test_moving_in_the_tree_fires_events_before_and_after(recorded: MakeRecorded) -> None:
     rec = recorded([MORE])
-    rec.one.say("one")
+    rec.say("one")
     target = rec.pi.ask("get_entries")["leafId"]
-    rec.one.say("two")
+    rec.say("two")
     leaf = rec.pi.ask("get_entries")["leafId"]
     rec.one.command(f"/go {target}")
     [before], [after] = rec.of("session_before_tree"), rec.of("session_tree")
@@ -355,9 +363,9 @@ def test_moving_in_the_tree_fires_events_before_and_after(recorded: MakeRecorded
 
 def test_going_elsewhere_can_be_cancelled(recorded: MakeRecorded) -> None:
     rec = recorded([MORE], cancels="session_before_tree")
-    rec.one.say("one")
+    rec.say("one")
     target = rec.pi.ask("get_entries")["leafId"]
-    rec.one.say("two")
+    rec.say("two")
     leaf = rec.pi.ask("get_entries")["leafId"]
     rec.one.command(f"/go {target}")
 

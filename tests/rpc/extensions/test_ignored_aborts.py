@@ -1,5 +1,8 @@
 """An abort in a real agent whose extensions ignore it: a tool, a blocking call in a thread, a handler of a prompt."""
 
+import time
+
+from tests.rpc.conftest import CONVERSATION_TIMEOUT_S
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start, calls
 
 from pinnace_agent.core.jobs import ABORT_GRACE_S
@@ -30,6 +33,7 @@ HOLDER = '''
         async def blocking(ctx) -> str:
             """Wait in a thread."""
             def wait():
+                (Path(ctx.cwd) / "blocked").touch()
                 while not (Path(ctx.cwd) / "released").exists():
                     time.sleep(0.01)
             await trio.to_thread.run_sync(wait)
@@ -43,10 +47,10 @@ HOLDER = '''
 '''
 
 
-def wait_begun(agent: Extended) -> None:
-    import time
-
-    while not (agent.work / "begun").exists():
+def wait_for(agent: Extended, *names: str) -> None:
+    give_up = time.monotonic() + CONVERSATION_TIMEOUT_S
+    while not all((agent.work / name).exists() for name in names):
+        assert time.monotonic() < give_up
         time.sleep(0.01)
 
 
@@ -59,7 +63,7 @@ def test_an_abort_ends_the_run_of_tools_that_ignore_it(extended: Start, written:
     script = [calls(("shielded", {}), ("blocking", {})), {"text": "fine"}, {"text": "again"}]
     agent = extended(written(HOLDER), script=script)
     agent.begin("go")
-    wait_begun(agent)
+    wait_for(agent, "begun", "blocked")
     abort(agent)
     assert [(ABANDONED, True)] * 2 == agent.ends
     agent.say("and now?")
@@ -75,7 +79,7 @@ def test_an_abort_ends_the_run_of_tools_that_ignore_it(extended: Start, written:
 def test_an_abort_refuses_a_prompt_whose_handler_ignores_it(extended: Start, written: MakeExtension) -> None:
     agent = extended(written(HOLDER), script=[{"text": "fine"}])
     stuck = agent.begin("stuck")
-    wait_begun(agent)
+    wait_for(agent, "begun")
     abort(agent)
     assert not agent.pi.wait_response(stuck)["success"]
     assert " on before_agent_start" in agent.pi.stderr_text

@@ -129,11 +129,12 @@ def test_an_abort_answers_the_question_of_a_command_with_its_default(extended: S
 def test_the_end_of_input_ends_the_question_and_the_process(
     extended: Start, asker: Path, where: str, method: str
 ) -> None:
-    """The process is gone in time: `Extended` sees to that."""
+    """At once: a process that something holds up reports what it is, and ends after some seconds."""
     asked = asking(extended, asker, where, method, is_checked=False)
     asked.pi.close_stdin()
 
-    assert 0 == asked.pi.wait_exit(3)
+    assert 0 == asked.pi.wait_exit()
+    assert "pinnace: error" not in asked.pi.stderr_text
     [note] = asked.notes
     assert note in (f"{where} {METHODS[method]}", f"{where} Cancelled")
 

@@ -57,7 +57,7 @@ def test_a_drain_waits_for_extensions_to_begin_so_that_their_gates_hold(
 def test_reads_before_the_end_of_stdin_are_answered_when_extensions_have_begun(
     extended: Start, written: MakeExtension
 ) -> None:
-    pi = extended(written(SLOW), SCRIPT)
+    pi = extended(written(PATIENT + SLOW), SCRIPT)
     pi.pi.send_many(
         [
             {"id": "state", "type": "get_state"},

@@ -67,7 +67,7 @@ class Client:
             self.answered.add(asked["id"])
             match asked["method"]:
                 case "notify" if "in your browser:\n" in asked["message"]:
-                    httpx.get(asked["message"].partition("\n")[2], follow_redirects=True, timeout=20)
+                    httpx.get(asked["message"].partition("\n")[2], follow_redirects=True, timeout=LIMIT_S)
                 case "select":
                     self.pi.send({"type": "extension_ui_response", "id": asked["id"], "value": asked["options"][0]})
                 case "input" if "Waiting for sign-in" not in asked["title"]:

@@ -1,4 +1,4 @@
-"""A server made with the official SDK: on stdio, or with a port as argument over streamable HTTP."""
+"""A server made with the official SDK: on stdio, or over streamable HTTP, with a listening socket as argument."""
 
 import sys
 from typing import Annotated, Any
@@ -57,6 +57,8 @@ def note() -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server.run(transport="streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+        import uvicorn
+
+        uvicorn.run(server.streamable_http_app(), fd=int(sys.argv[1]))
     else:
         server.run()

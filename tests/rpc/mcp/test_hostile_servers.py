@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from pinnace_fuzz.trials.workbench import HomedAgent
 pytestmark = pytest.mark.slow
 
 LEFT_OUT = "hostile: left out: prompt "
+LIMIT_S = 2
+"""Of a server that takes for ever; the others have a minute, since only a slow machine makes them need any of it."""
+OUT_OF_TIME = f"has not answered within {LIMIT_S} seconds"
 CONNECTED = {
     # What the model is offered of each of these, beside the resource tools.
     "noise-first": ["echo", "bad"],
@@ -50,17 +53,17 @@ FAILED = {
     "endless-line": "message over 16 MiB",
     "no-newline-and-exit": "exit code 0",
     "invalid-lines": "lines in a row that are no messages",
-    "hangs-at-once": "has not answered within 2 seconds",
-    "hangs-in-initialize": "has not answered within 2 seconds",
+    "hangs-at-once": OUT_OF_TIME,
+    "hangs-in-initialize": OUT_OF_TIME,
     "dies-in-initialize": "exit code 4",
     "refuses-initialize": "no",
     "strange-version": "9999-01-01",
     "strange-capabilities": "not one of the protocol",
-    "hangs-in-list": "has not answered within 2 seconds",
+    "hangs-in-list": OUT_OF_TIME,
     "dies-in-list": "exit code 5",
 }
 CALLED = {
-    "hangs-in-call": ("has not answered within 2 seconds. The call may have taken effect.", True),
+    "hangs-in-call": (f"{OUT_OF_TIME}. The call may have taken effect.", True),
     "dies-in-call": (
         "ended during the call (it has exited with exit code 6: the reason is on stderr). The call may",
         True,
@@ -75,8 +78,8 @@ CALLED = {
     "many-images": ("[49000 more omitted]", False),
     "deep-structured": ("nested deeper than 400 levels", True),
     "large-structured": ("chars truncated", False),
-    "odd-numbers": ("has not answered within 2 seconds", True),
-    "result-is-text": ("has not answered within 2 seconds", True),
+    "odd-numbers": (OUT_OF_TIME, True),
+    "result-is-text": (OUT_OF_TIME, True),
     "large-result": ("chars truncated", False),
     "answers-late": ("late", False),
     # Of a later version of the protocol, where the server asks within a result.
@@ -84,6 +87,11 @@ CALLED = {
     "knows-no-handshake": ("fine", False),
 }
 BUILT_IN = {"tool_calls": [{"name": "bash", "args": {"command": "echo one"}}]}
+
+
+def limited(mode: str, outcome: str = "") -> Mapping[str, Any]:
+    """Return the entry of a server with the time that it may take for what comes of it."""
+    return {**hostile(mode), "timeout": LIMIT_S if OUT_OF_TIME in outcome else 60}
 
 
 def declared(pi: HomedAgent) -> list[str]:
@@ -112,8 +120,7 @@ def answers_quickly(pi: HomedAgent) -> bool:
 @pytest.mark.parametrize("mode", [*CONNECTED, *FAILED])
 def test_a_hostile_server_costs_its_own_tools(with_servers: Start, mode: str) -> None:
     """The first request waits for it as long as its time limit, other tools work, and no process is left."""
-    entry = {**hostile(mode), "timeout": 2}
-    pi = with_servers({"hostile": entry}, [BUILT_IN, {"text": "fine"}])
+    pi = with_servers({"hostile": limited(mode, FAILED.get(mode, ""))}, [BUILT_IN, {"text": "fine"}])
     before = memory_mib(pi)
     assert answers_quickly(pi)
     prompt(pi, "go")
@@ -134,11 +141,10 @@ def test_a_hostile_server_costs_its_own_tools(with_servers: Start, mode: str) ->
 
 @pytest.mark.parametrize("mode", CALLED)
 def test_a_call_has_one_result_whatever_the_server_does(with_servers: Start, mode: str) -> None:
-    entry = {**hostile(mode), "timeout": 2}
     bad = {"tool_calls": [{"name": "mcp__hostile__bad", "args": {}}]}
-    pi = with_servers({"hostile": entry}, [bad, {"text": "fine"}])
-    prompt(pi, "go")
     said, is_error = CALLED[mode]
+    pi = with_servers({"hostile": limited(mode, said)}, [bad, {"text": "fine"}])
+    prompt(pi, "go")
     (end,) = pi.found({"type": "tool_execution_end"})
     shown = "".join(block.get("text", "") for block in end["result"]["content"])
     assert said in shown
@@ -177,7 +183,7 @@ def test_a_call_that_finds_no_server_says_that_it_was_not_executed(with_servers:
     bad = {"tool_calls": [{"name": "mcp__hostile__bad", "args": {}}]}
     entry = {"command": sys.executable, "args": ["-S", str(program), "dies-in-call"]}
     pi = with_servers({"hostile": entry}, [bad, bad, {"text": "fine"}])
-    pi.wait({"type": "mcp_status", "name": "hostile", "state": "connected"}, 20, since=0)
+    pi.wait({"type": "mcp_status", "name": "hostile", "state": "connected"}, since=0)
     program.unlink()
     prompt(pi, "go")
     first, second = (end["result"]["content"][0]["text"] for end in pi.found({"type": "tool_execution_end"}))
@@ -219,7 +225,7 @@ def until(is_true: Callable[[], bool], limit_s: float = 60) -> None:
 @pytest.mark.parametrize(("mode", "offered"), [("odd-prompts", {"greet", "deep"}), ("many-prompts", None)])
 def test_an_odd_prompt_costs_itself(with_servers: Start, mode: str, offered: set[str] | None) -> None:
     """Also where the list has no end."""
-    pi = with_servers({"hostile": {**hostile(mode), "timeout": 2}}, [BUILT_IN, {"text": "fine"}])
+    pi = with_servers({"hostile": limited(mode)}, [BUILT_IN, {"text": "fine"}])
     prompt(pi, "go")
     deadline_s = time.monotonic() + 60
     while not (found := prompts(pi)) and time.monotonic() < deadline_s:

@@ -121,7 +121,7 @@ def test_a_sign_in_by_another_process_is_used_with_the_next_run(
             text=True,
         )
 
-    with run("login", "door", "--timeout", "30") as login:
+    with run("login", "door", "--timeout", "60") as login:
         assert login.stdout is not None
         assert login.stdout.readline() == 'Sign in to MCP server "door" in your browser:\n'
         assert httpx.get(browse(login.stdout.readline().strip())).status_code == 200

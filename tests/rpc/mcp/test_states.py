@@ -1,5 +1,6 @@
 """What clients and extensions see of servers: states, prompts, hints, servers of extensions, filters of tools."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,19 @@ FAILING = {"command": "/nowhere/program"}
 
 
 def states(pi: HomedAgent) -> list[tuple[str, str, int]]:
-    """Return the servers of `get_state`, which are those of the last records (R-MCP-01)."""
-    servers = pi.ask("get_state").get("mcpServers", [])
-    last = {each["name"]: {**each} for each in pi.found({"type": "mcp_status"}) if each["state"] != "closed"}
+    """Return the servers of `get_state`, which are those of the last records before its answer (R-MCP-01)."""
+    response = pi.request({"type": "get_state"})
+    servers = response["data"].get("mcpServers", [])
+    before = itertools.takewhile(lambda each: each is not response, pi.found({}))
+    told = [each for each in before if each["type"] == "mcp_status"]
+    last = {each["name"]: {**each} for each in told if each["state"] != "closed"}
     for each in servers:
         assert {"type": "mcp_status", **each} == last[each["name"]]
     return [(each["name"], each["state"], each["tools"]) for each in servers]
 
 
 def mark_of(pi: HomedAgent, name: str, state: str) -> dict[str, Any]:
-    return dict(pi.wait({"type": "mcp_status", "name": name, "state": state}, 20, since=0))
+    return dict(pi.wait({"type": "mcp_status", "name": name, "state": state}, since=0))
 
 
 def test_the_state_of_each_server_is_in_the_state_and_in_a_record_at_each_change(with_servers: Start) -> None:
@@ -127,7 +131,9 @@ def test_prompts_are_prompts_and_a_changed_tool_is_asked_about_again(with_server
     pi.send({"type": "extension_ui_response", "id": asked["id"], "value": "Allow for this session"})
     pi.wait({"type": "agent_settled"}, since=mark)
     assert declared(pi) == ["echo", "bad"]
-    (command,) = [each for each in pi.ask("get_commands")["commands"] if each["name"] == "mcp__hostile__greet"]
+    while not (found := [each for each in pi.ask("get_commands")["commands"] if each["name"] == "mcp__hostile__greet"]):
+        pass  # a server is asked for its prompts when its tools are there already
+    (command,) = found
     assert (command["source"], command["path"], command["sourceInfo"]["path"]) == ("prompt", *["mcp:hostile"] * 2)
     while "Version 1." not in str(pi.ask("get_tools")):
         pass

@@ -100,11 +100,10 @@ def test_print_mode_reports_a_refused_connection_at_the_first_attempt(
 def test_a_refused_connection_is_reported_before_it_is_tried_again(agent: AgentStarter) -> None:
     """A local server that restarts is worth the wait; the client knows of it at once."""
     pi = agent([], settings={"retry": {"baseDelayMs": 600_000, "maxAgentDelayMs": 600_000}})
-    pi.llm.__exit__(None, None, None)
+    pi.llm.go_away()
     pi.request({"type": "prompt", "message": "go"})
     start = pi.wait({"type": "auto_retry_start"})
     pi.request({"type": "abort_retry"})
-    pi.llm.__enter__()
 
     assert ("unreachable", 1) == (start["errorCode"], start["attempts"])
     assert "No server listens there" in start["errorMessage"]

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.rpc.conftest import COMMAND
+from tests.rpc.conftest import COMMAND, await_gone
 from tests.rpc.packages.conftest import User, skill
 
 from pinnace_agent.packages import staging
+from pinnace_fuzz.process_tree import processes_with
 
 
 def text_in(folder: int, name: str) -> str:
@@ -34,8 +35,10 @@ def test_an_install_that_is_killed_while_npm_works_leaves_the_old_packages(user:
     user.registry.gate.clear()
     command = subprocess.Popen([*COMMAND, "update"], env=user.env, cwd=user.work, stderr=subprocess.DEVNULL)
     assert user.registry.waiting.wait(120)
+    begun = processes_with(os.fsencode(user.home))
     command.send_signal(signal.SIGKILL)
     command.wait()
+    assert [] == await_gone(begun)  # npm, too, which writes until then
     user.registry.gate.set()
     kept = {name: content for name, content in contents(user.agent_dir).items() if ".npm.pinnace-" not in name}
     assert before == kept

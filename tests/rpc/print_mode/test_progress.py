@@ -5,6 +5,7 @@ import pty
 import subprocess
 import sys
 import tty
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,16 +41,24 @@ def run(folder: Path, stderr: int, *words: str) -> subprocess.CompletedProcess[s
     )
 
 
+def to_its_end(terminal: int) -> str:
+    """Read what a terminal shows, which no single read has whole, until nobody writes to it any more; close it."""
+    shown = b""
+    with suppress(OSError), os.fdopen(terminal, "rb", buffering=0) as stream:  # so a terminal ends
+        while chunk := stream.read(65536):
+            shown += chunk
+    return shown.decode()
+
+
 def test_a_terminal_shows_each_call_and_a_pipe_shows_nothing(tmp_path: Path) -> None:
     """The answer on stdout is the same; a new session is said to be one."""
     reading, writing = pty.openpty()
     tty.setraw(writing)
     try:
         at_terminal = run(tmp_path, writing, "--session-id", "job")
-        shown = os.read(reading, 65536).decode()
     finally:
-        os.close(reading)
         os.close(writing)
+    shown = to_its_end(reading)
     reading, writing = os.pipe()
     try:
         piped = run(tmp_path, writing, "--session-id", "other")

@@ -5,7 +5,6 @@ It is no part of CI: 620 MB to install, and half a minute of a processor to star
 
 import json
 import os
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import TOOLS
+from tests.ports import unused_port
 from tests.rpc.telemetry.collector import wait_until
 
 from pinnace_campaigns.trials.one_shot import OneShotStarter
@@ -31,23 +31,17 @@ pytestmark = [
 ]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def phoenix(tmp_path: Path) -> Iterator[str]:
     """The address of a collector that has started."""
-    port = free_port()
+    port = unused_port()
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
         "PHOENIX_WORKING_DIR": str(tmp_path / "phoenix"),
         "PHOENIX_HOST": "127.0.0.1",
         "PHOENIX_PORT": str(port),
-        "PHOENIX_GRPC_PORT": str(free_port()),
+        "PHOENIX_GRPC_PORT": str(unused_port()),
         "PHOENIX_TELEMETRY_ENABLED": "false",
     }
     with open(tmp_path / "phoenix.log", "wb") as log:

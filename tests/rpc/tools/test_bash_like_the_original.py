@@ -83,8 +83,9 @@ TRIALS: Final = (
     bash("printf '\\xef\\xbb\\xbfmark\\n'"),
     # Background processes.
     bash("sleep 3 & echo started"),
-    # Not much later, since the silence after the exit that ends the wait is a tenth of a second.
-    bash("echo early; (sleep 0.01; echo late) &"),
+    # Not much later, since the silence after the exit that ends the wait is a tenth of a second: without a program,
+    # which a busy machine may take longer to start.
+    bash("echo early; (read -rt 0.01 _ <> <(:); echo late) &"),
     bash("nohup sleep 3 > /dev/null 2>&1 & echo free"),
     bash("sleep 30 > /dev/null 2>&1 & wait -n; exit 4", timeout=1),
     bash("setsid sleep 1 & echo out"),

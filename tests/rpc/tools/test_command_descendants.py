@@ -46,7 +46,7 @@ def write_escapes(folder: Path, escapes: dict[str, str]) -> None:
 
 def pids_of(folder: Path, escapes: dict[str, str]) -> dict[str, int]:
     """Wait until all have started."""
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + END_S
     while not all((folder / f"{name}.pid").exists() for name in escapes):
         assert time.monotonic() < deadline_s
         time.sleep(0.005)  # no event tells of it
@@ -156,16 +156,17 @@ def test_orphans_of_commands_that_have_ended_are_reaped(agent: AgentStarter, gat
     """The agent is their parent now; while it is idle, too."""
     gate = gates()
     pi = agent([])
-    pi.request({"type": "bash", "command": f"(setsid sh -c '({gate.reading}) & exit' >/dev/null 2>&1 &)"})
+    (pi.home.work / "orphan.sh").write_text(f"echo $$ > pid; {gate.reading}\n")
+    pi.request({"type": "bash", "command": "(setsid sh -c 'sh orphan.sh & exit' >/dev/null 2>&1 &)"})
     gate.wait_reached()
+    orphan = (pi.home.work / "pid").read_text().strip()
     children = Path(f"/proc/{pi.process.pid}/task/{pi.process.pid}/children")
     deadline_s = time.monotonic() + END_S
-    while len(orphans := children.read_text().split()) > 1 and time.monotonic() < deadline_s:
+    while (found := children.read_text().split()) != [orphan]:
+        assert time.monotonic() < deadline_s, found
         time.sleep(0.005)  # what led to it has to end first
-    (orphan,) = orphans
     gate.release()
     deadline_s = time.monotonic() + END_S
-    while Path(f"/proc/{orphan}").exists() and time.monotonic() < deadline_s:
+    while found := children.read_text():
+        assert time.monotonic() < deadline_s, found
         time.sleep(0.005)
-
-    assert "" == children.read_text()

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ def bash_call(command: str) -> dict[str, Any]:
 
 def watchdogs_of(pid: int) -> list[int]:
     """Find the watchdogs that read from a pipe of a process."""
-    pipes = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    pipes: set[str] = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            pipes.add(os.readlink(each))
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         try:

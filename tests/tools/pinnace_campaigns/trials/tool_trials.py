@@ -24,7 +24,7 @@ FileContent: TypeAlias = str | bytes | Path
 
 MAX_SHOWN_CHARS: Final = 2_000
 """A longer text proves no more than its digest."""
-_TIMEOUT_S: Final = 120.0
+_TIMEOUT_S: Final = 300.0
 _OUTPUT_FILE: Final = re.compile(r"/[^\s'\"]*/pi-bash-[0-9a-f]{16}\.log")
 
 
