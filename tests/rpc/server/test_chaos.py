@@ -128,6 +128,23 @@ def test_a_state_counts_only_if_all_commands_before_it_were_answered(
         raise
 
 
+def test_a_summary_that_the_server_delays_holds_up_no_move(tmp_path: Path) -> None:
+    """No record tells of the delay, which is as long as two thirds of what a move may take."""
+    world = make(tmp_path / "world", "pi")
+    try:
+        world.ask(0, ["long"])
+        world.ask(0, ["long"])
+        for end in (lambda: world.leave("session"), lambda: world.command("stop", 0)):
+            world.compact(["later", "later"])
+            assert world.run.state["isCompacting"]
+            end()
+            assert not world.run.state["isCompacting"]
+        world.close()
+    except BaseException:
+        world.discard()
+        raise
+
+
 def test_everything_breaks_once_and_nothing_is_lost() -> None:
     """One fixed script with each kind of fault, so that none is left out by chance."""
     mended = [Move("make_room"), Move("ask", {"kind": 0, "answers": ["text"]})]
