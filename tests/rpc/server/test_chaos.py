@@ -7,6 +7,7 @@ Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -134,7 +135,8 @@ def test_a_summary_that_the_server_delays_holds_up_no_move(tmp_path: Path) -> No
     try:
         world.ask(0, ["long"])
         world.ask(0, ["long"])
-        for end in (lambda: world.leave("session"), lambda: world.command("stop", 0)):
+        ends: Sequence[Callable[[], None]] = (lambda: world.leave("session"), lambda: world.command("stop", 0))
+        for end in ends:
             world.compact(["later", "later"])
             assert world.run.state["isCompacting"]
             end()
