@@ -99,11 +99,16 @@ def _serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not data:
             sys.exit(0)
         descriptors = received_descriptors(ancillary)
+        begun, beginning = os.pipe()
         if (pid := _fork_sibling()) == 0:
-            connection.detach()  # closed with all others
+            connection.detach()  # closed with all others, as is the pipe
             return json.loads(data), descriptors
-        for descriptor in descriptors:
+        for descriptor in (*descriptors, beginning):
             os.close(descriptor)
+        # A start returns when its process has its session, its folder and the system's handlers: signals and looks at
+        # /proc may come at once.
+        os.read(begun, 1)
+        os.close(begun)
         connection.send(str(pid).encode())
 
 
@@ -139,8 +144,8 @@ def _become(order: dict[str, Any], stdio: list[int], added: dict[str, str]) -> N
     if order["has_session"]:
         os.setsid()
     reset_signals()
-    keep_stdio(stdio)
     apply_start(order, added)
+    keep_stdio(stdio)
     sys.argv[1:] = order["words"]
 
 

@@ -81,6 +81,18 @@ def test_an_agent_with_one_of_the_variables_of_the_tests_is_a_fork(name: str, tm
     assert 0 == ended(process)
 
 
+def test_a_fork_leads_its_session_and_is_in_its_folder_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    """Whoever has started it may kill its group at once."""
+    for _ in range(20):
+        process = subprocess.Popen(
+            RPC, stdin=subprocess.PIPE, env=environment(tmp_path), cwd=tmp_path, start_new_session=True
+        )
+        place = os.readlink(f"/proc/{process.pid}/cwd")
+        os.killpg(process.pid, signal.SIGKILL)
+
+        assert (-signal.SIGKILL, str(tmp_path)) == (ended(process), place)
+
+
 def test_a_forks_end_is_its_own(tmp_path: Path) -> None:
     process = subprocess.Popen(RPC, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(tmp_path))
     shown(process, "true")

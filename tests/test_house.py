@@ -110,3 +110,12 @@ def test_no_code_stands_in_the_place_of_a_sentence(folder: str) -> None:
         if "sandbox" not in str(path.relative_to(ROOT)) and path.name != "test_house.py"
         for found in codes(path.read_text(encoding="utf-8"))
     ]
+
+
+def test_no_test_asks_for_a_clock_by_a_mark() -> None:
+    """pytest-trio takes the clock from the arguments of the test alone: by a mark it would run in real time."""
+    asked = re.compile(r"usefixtures\([^)]*clock")
+
+    assert [] == [
+        str(path) for path in (ROOT / "tests").rglob("*.py") if asked.search(path.read_text(encoding="utf-8"))
+    ]

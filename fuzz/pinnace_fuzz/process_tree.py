@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 RUN_VARIABLE = "PINNACE_FUZZ_RUN"
 
 PROC = Path("/proc")
-# A killed process is gone within milliseconds, unless it is stuck in the kernel.
-KILL_DEADLINE_S = 5.0
+# A killed process is gone within milliseconds, unless it is stuck in the kernel, or waits its turn to end.
+KILL_DEADLINE_S = 60.0
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -155,6 +155,16 @@ def words_of(process_id: int) -> list[bytes]:
     """Return the command of a process; empty: it has ended meanwhile."""
     line = _read(process_id, "cmdline")
     return line.removesuffix(b"\0").split(b"\0") if line else []
+
+
+def descriptors_of(process_id: int) -> list[str]:
+    """Return what the open descriptors of a process are, sorted; none: it has ended meanwhile."""
+    found: list[str] = []
+    with contextlib.suppress(OSError):
+        for entry in (PROC / str(process_id) / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                found.append(os.readlink(entry))
+    return sorted(found)
 
 
 def kill_each(process_ids: Iterable[int]) -> None:

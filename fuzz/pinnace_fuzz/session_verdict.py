@@ -5,7 +5,7 @@ agent, so that both would have to be wrong in the same way. Rules R-SES-05, R-SE
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from pinnace_fuzz.records import NotARecord, Record, parse_record
@@ -45,13 +45,15 @@ def without_cut_line(data: bytes, former: bytes) -> bytes:
 
 def entries_of(data: bytes) -> list[Record]:
     """Return the entries that can be read, in the order of the file."""
-    found: list[Record] = []
-    for line in data.split(b"\n")[1:]:
+    return [record for record in _records_of(data.partition(b"\n")[2]) if record.get("type") != "session"]
+
+
+def _records_of(data: bytes) -> Iterator[Record]:
+    for line in data.split(b"\n"):
         try:
-            found.append(parse_record(line))
+            yield parse_record(line)
         except NotARecord:
             continue
-    return found
 
 
 def messages_of(files: Files) -> list[Record]:
@@ -120,10 +122,8 @@ def queued_texts(data: bytes) -> list[str]:
 
 
 def _session_id(data: bytes) -> object:
-    try:
-        return parse_record(data.partition(b"\n")[0]).get("id")
-    except NotARecord:
-        return None
+    """Read the header: the first line, but behind one that a full disk has cut."""
+    return next((record.get("id") for record in _records_of(data) if record.get("type") == "session"), None)
 
 
 def find_losses(records: Iterable[Record], texts: Mapping[str, str], files: Files) -> list[str]:

@@ -6,6 +6,7 @@ from pinnace_campaigns.trials.crashes import make_scenario
 from pinnace_fuzz.records import Record, encode_record
 from pinnace_fuzz.session_verdict import (
     branch_messages,
+    entries_of,
     find_damage,
     find_losses,
     find_request_faults,
@@ -111,7 +112,14 @@ def test_what_a_file_leaves_queued_is_neither_delivered_nor_returned_nor_of_anot
     delivered = A.replace(b'"id":"a"', b'"id":"a","messageId":"m1"')
     assert delivered != A
     returned = operation("r", op="remove", messageIds=["m2"])
-    assert ["t0", "t3"] == queued_texts(HEADER + b"".join(adds) + foreign + delivered + returned)
+    entries = b"".join(adds) + foreign + delivered + returned
+    assert ["t0", "t3"] == queued_texts(HEADER + entries)
+    assert ["t0", "t3"] == queued_texts(HEADER[:1] + b"\n" + HEADER + entries), "a full disk has cut the header once"
+
+
+def test_a_header_behind_one_that_a_full_disk_has_cut_is_no_entry() -> None:
+    assert [] == entries_of(HEADER[:1] + b"\n" + HEADER)
+    assert [user("one")] == branch_messages(HEADER[:1] + b"\n" + HEADER + A)
 
 
 def test_a_message_of_which_a_part_is_missing_is_a_loss() -> None:

@@ -1,6 +1,8 @@
 """Real modules, loaded and run: what an author writes, at work on a host of the tests."""
 
 import logging
+import sys
+import threading
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -159,7 +161,6 @@ async def test_a_thread_asks_and_acts_through_its_context_and_its_api(bench: Ben
 
 BAD = """
     import sys
-    import time
     import trio
 
     def extension(pi):
@@ -177,7 +178,7 @@ BAD = """
 
         @pi.on("turn_start")
         def block(ctx, event):
-            time.sleep(1.3)
+            sys.warned_of_it.wait(60)  # the thread that watches may have its turn at any time behind the limit
 
         @pi.on("agent_start")
         async def leave(ctx, event):
@@ -195,10 +196,29 @@ BAD = """
 """
 
 
+class Warned(logging.Handler):
+    """Takes notice of the warning that the loop is blocked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.event = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "blocks the event loop" in record.getMessage():
+            self.event.set()
+
+
 async def test_a_deliberately_bad_extension_leaves_the_session_and_stdout_alone(
-    bench: Bench, rig: "Rig", capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    bench: Bench,
+    rig: "Rig",
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.WARNING, "pinnace.extensions")
+    warned = Warned()
+    monkeypatch.setattr(sys, "warned_of_it", warned.event, raising=False)
+    monkeypatch.setattr(logging.getLogger("pinnace.extensions"), "handlers", [warned])
     from pinnace_agent.extensions.events import events as ev
 
     runner = await bench.load(bad=BAD)

@@ -30,7 +30,19 @@ class Bench:
         self.root = root
         self.lines: list[str] = []
         self.generation = Generation()
-        self.loader = Loader(self.generation, cwd=str(root), limits=limits, log=self.lines.append)
+        self.loader = Loader(self.generation, cwd=str(root), limits=limits, log=self._log)
+
+    def _log(self, line: str) -> None:
+        self.lines.append(line)
+        (self.root / f"line {len(self.lines)}").touch()
+
+    def until_line(self, number: int) -> str:
+        """Return a statement that blocks until so many lines are logged.
+
+        The thread that watches a load may have its turn at any time behind a limit.
+        """
+        path = str(self.root / f"line {number}")
+        return f"while not __import__('os').path.exists({path!r}): __import__('time').sleep(0.01)"
 
     def write(self, path: str, text: str | bytes) -> Path:
         file = self.root / path
@@ -425,7 +437,8 @@ SHORT = LoadLimits(0.05, 0.3)
 async def test_one_that_never_ends_has_failed(tmp_path: Path) -> None:
     """The soft limit is logged, the hard one fails the load."""
     bench = Bench(tmp_path, SHORT)
-    error = await bench.fail("gate.py", "import trio\nasync def extension(pi):\n    await trio.sleep_forever()\n")
+    text = f"import trio\nasync def extension(pi):\n    {bench.until_line(2)}\n    await trio.sleep_forever()\n"
+    error = await bench.fail("gate.py", text)
     assert "took more than 0.3 s to load" == error
     assert f"{tmp_path / 'gate.py'}: has been loading for 0.05 s" in bench.lines[1]
 
@@ -433,13 +446,14 @@ async def test_one_that_never_ends_has_failed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "import time\ntime.sleep(0.5)\ndef extension(pi): ...\n",
-        "import time\ndef extension(pi):\n    time.sleep(0.5)\n",
+        "BLOCK\ndef extension(pi): ...\n",
+        "def extension(pi):\n    BLOCK\n",
         """
         import trio
         async def extension(pi):
             with trio.CancelScope(shield=True):
                 await trio.sleep(0.5)
+                BLOCK
         """,
     ],
     ids=["module", "function", "shielded"],
@@ -447,17 +461,18 @@ async def test_one_that_never_ends_has_failed(tmp_path: Path) -> None:
 async def test_one_that_blocks_is_named_while_it_does(tmp_path: Path, text: str) -> None:
     """It can't be ended; with where it is, since it may never return."""
     bench = Bench(tmp_path, SHORT)
+    text = text.replace("BLOCK", bench.until_line(3))
     assert "took more than 0.3 s to load" == await bench.fail("gate.py", text)
     assert "if it blocks it can't be ended, at:\n" in bench.lines[2]
 
 
 async def test_a_slow_one_is_loaded(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, LoadLimits(0.05, 30))
-    bench.write("gate.py", "import time\ntime.sleep(0.2)\ndef extension(pi): ...\n")
+    bench = Bench(tmp_path, LoadLimits(0.05, 3600))
+    bench.write("gate.py", f"{bench.until_line(2)}\ndef extension(pi): ...\n")
     report = await bench.load("gate.py")
     assert [] == report.failures
     assert "gate.py" in bench.lines[1]
-    assert "time.sleep(0.2)" in bench.lines[1]
+    assert bench.until_line(2) in bench.lines[1]
 
 
 async def test_each_of_many_costs_the_same_to_load(bench: Bench) -> None:

@@ -14,6 +14,8 @@ from pinnace_agent.shell.child_processes import ChildProcesses
 from pinnace_agent.shell.output import OutputTail
 from pinnace_agent.shell.process import ShellStatus, ShellUnavailable, run_shell
 
+PATIENCE_S = 60.0
+
 
 def living(group: int) -> list[int]:
     """The processes of a group that still run; a zombie does not."""
@@ -32,9 +34,8 @@ def living(group: int) -> list[int]:
 
 async def survivors(group: int) -> list[int]:
     """The processes of a killed group that run on; a signal that was sent takes a moment to arrive."""
-    for _ in range(1_000):
-        if not (found := living(group)):
-            return []
+    deadline_s = time.monotonic() + PATIENCE_S
+    while (found := living(group)) and time.monotonic() < deadline_s:
         await trio.to_thread.run_sync(time.sleep, 0.001)
     return found
 
@@ -344,9 +345,8 @@ async def test_what_was_written_until_the_kill_is_kept(tmp_path: Path) -> None:
         nursery.start_soon(command.run, "echo begun; seq 1 9000; touch written; sleep 300")
         await command.has_spoken.wait()
         # Nothing is read from here on until the kill, since the test does not yield.
-        for _ in range(10_000):
-            if (tmp_path / "written").exists():
-                break
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not (tmp_path / "written").exists() and time.monotonic() < deadline_s:
             time.sleep(0.001)  # noqa: ASYNC251
         command.scope.cancel()
 

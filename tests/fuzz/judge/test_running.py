@@ -9,9 +9,9 @@ import pytest
 
 from pinnace_fuzz.harness.pump import READ_BYTES
 from pinnace_fuzz.judge.adapter import NoAdapter
-from pinnace_fuzz.judge.playing import body
+from pinnace_fuzz.judge.playing import asking, body
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
-from pinnace_fuzz.judge.playing.load import LoadMeter
+from pinnace_fuzz.judge.playing.load import Load, LoadMeter
 from pinnace_fuzz.judge.results import CaseResult
 from pinnace_fuzz.judge.running import CONFIRMATIONS, run_all, run_once
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
@@ -23,12 +23,22 @@ STATE = {"ask": {"id": "a", "type": "get_state"}}
 NEVER = {"wait": "agent_start"}
 
 
+class Idle(LoadMeter):
+    """Finds the machine idle: what is missed here is missed because it never comes."""
+
+    def since(self, begun_s: float, waiting_s: float = 0.0) -> Load:
+        return super().since(begun_s)._replace(late_s=0.0, waiting_s=0.0)
+
+
 @pytest.fixture
-def kit(tmp_path: Path) -> Generator[AgentUnderTest]:
-    with LoadMeter() as meter:
-        # A step that waits in vain takes half a second.
+def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[AgentUnderTest]:
+    # A step that waits in vain takes half a second; what comes may take a minute.
+    patience = 0.05
+    monkeypatch.setattr(asking, "START_S", 60 / patience)
+    monkeypatch.setattr(asking, "QUIET_S", 60 / patience)
+    with Idle() as meter:
         yield AgentUnderTest(
-            (sys.executable, str(TINY)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, 0.05
+            (sys.executable, str(TINY)), NoAdapter(), frozenset(), generation("seed"), tmp_path, meter, patience
         )
 
 
@@ -90,7 +100,7 @@ def test_an_agent_that_writes_without_end_fails_and_is_not_kept(
 ) -> None:
     monkeypatch.setattr(body, "MAX_LINE_BYTES", 1_000_000)
     monkeypatch.setattr(body, "MAX_STDOUT_BYTES", 4 * 1024 * 1024)
-    endless = kit._replace(command=(*kit.command, fault), patience=0.3)
+    endless = kit._replace(command=(*kit.command, fault), patience=1.0)
 
     result = run_once(scenario("END/a", {"ask": {"id": "b", "type": "get_messages"}}), endless)
 
@@ -107,7 +117,7 @@ def test_an_agent_that_reads_no_more_has_crashed_if_it_ends_and_is_deaf_if_it_li
 ) -> None:
     if source == "hang":
         monkeypatch.setattr(body, "EXIT_SEEN_S", 0.1)
-    closing = kit._replace(command=(*kit.command, fault))
+    closing = kit._replace(command=(*kit.command, fault), patience=1.0)
     last = {"type": "no_such_command"}
 
     result = run_once(scenario("END/b", {"bytes": "42\n"}, {"wait": {"type": "stopping"}}, {"send": last}), closing)

@@ -7,17 +7,19 @@ Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 from tests.source_tree import PYTHONPATH
 
+from pinnace_campaigns.chaos import run
 from pinnace_campaigns.chaos.__main__ import campaign, summary
 from pinnace_campaigns.chaos.accounting import left_behind
 from pinnace_campaigns.chaos.machine import Course, replay
 from pinnace_campaigns.chaos.moves import Move, from_text, to_text
-from pinnace_campaigns.chaos.run import Run
+from pinnace_campaigns.chaos.run import Broken, Run
 from pinnace_campaigns.chaos.world import World
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.records import Record
@@ -64,6 +66,41 @@ def test_a_probe_of_the_temporary_folder_is_left_behind_by_a_kill_alone(tmp_path
     assert 4 == len(ended)
 
 
+def test_a_session_file_that_is_written_anew_is_left_behind_by_a_kill_alone(tmp_path: Path) -> None:
+    home = prepare_pi_home(tmp_path, "", has_session=True)
+    for name in (".pinnace-0123456789abcdef.tmp", ".pinnace-0123.tmp", "a.jsonl"):
+        (home.sessions / name).touch()
+
+    killed, ended = (left_behind(home, None, has_killed=each) for each in (True, False))
+
+    assert 1 == len(killed)
+    assert killed[0].endswith("/.pinnace-0123.tmp")
+    assert 2 == len(ended)
+
+
+def test_a_descriptor_that_is_still_held_for_a_moment_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush in a thread keeps the file that was replaced meanwhile."""
+    looks: list[list[str]] = [["/gone (deleted)"], ["pipe"] * 1000, ["pipe"]]
+    world = make(tmp_path / "world", "pi")
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(run, "descriptors_of", lambda _pid: looks.pop(0))
+            world.run.check_descriptors()
+        assert [] == looks
+
+        with monkeypatch.context() as patched:
+            patched.setattr(run, "descriptors_of", lambda _pid: ["/gone (deleted)"])
+            patched.setattr(run, "LEFT_BEHIND_S", 0)
+            with pytest.raises(Broken, match="gone"):
+                world.run.check_descriptors()
+        world.close()
+    except BaseException:
+        world.discard()
+        raise
+
+
 def test_a_state_counts_only_if_all_commands_before_it_were_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +123,24 @@ def test_a_state_counts_only_if_all_commands_before_it_were_answered(
             < names.index("agent_settled")
             < names.index("get_state", names.index("agent_settled"))
         )
+        world.close()
+    except BaseException:
+        world.discard()
+        raise
+
+
+def test_a_summary_that_the_server_delays_holds_up_no_move(tmp_path: Path) -> None:
+    """No record tells of the delay, which is as long as two thirds of what a move may take."""
+    world = make(tmp_path / "world", "pi")
+    try:
+        world.ask(0, ["long"])
+        world.ask(0, ["long"])
+        ends: Sequence[Callable[[], None]] = (lambda: world.leave("session"), lambda: world.command("stop", 0))
+        for end in ends:
+            world.compact(["later", "later"])
+            assert world.run.state["isCompacting"]
+            end()
+            assert not world.run.state["isCompacting"]
         world.close()
     except BaseException:
         world.discard()

@@ -56,9 +56,11 @@ def ends(agent: "Agent") -> list[tuple[str, str, bool]]:
     return [(each["toolCallId"], each["result"]["content"][0]["text"], each["isError"]) for each in found]
 
 
-@pytest.mark.usefixtures("autojump_clock")
 async def test_an_abort_ends_a_run_whose_tool_ignores_it_and_discards_the_late_result(
-    rig: "Rig", in_runs: "InRuns", caplog: pytest.LogCaptureFixture
+    rig: "Rig",
+    in_runs: "InRuns",
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """R-ABT-02."""
     rig.on("tool_execution_end", lambda *_: None)
@@ -93,8 +95,9 @@ async def test_an_abort_ends_a_run_whose_tool_ignores_it_and_discards_the_late_r
         assert ABANDONED in [each["content"][0]["text"] for each in agent.results]
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_an_abort_of_a_tool_that_ends_in_time_waits_for_its_result(rig: "Rig", in_runs: "InRuns") -> None:
+async def test_an_abort_of_a_tool_that_ends_in_time_waits_for_its_result(
+    rig: "Rig", in_runs: "InRuns", autojump_clock: trio.testing.MockClock
+) -> None:
     begun = trio.Event()
 
     async def works(_arguments: Any, _ctx: Any) -> None:
@@ -111,8 +114,9 @@ async def test_an_abort_of_a_tool_that_ends_in_time_waits_for_its_result(rig: "R
         assert [("call-0", "said a", False)] == ends(agent)
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_call_behind_an_abandoned_one_does_not_start(rig: "Rig", in_runs: "InRuns") -> None:
+async def test_a_call_behind_an_abandoned_one_does_not_start(
+    rig: "Rig", in_runs: "InRuns", autojump_clock: trio.testing.MockClock
+) -> None:
     shield = Shield()
 
     async def works(arguments: Any, _ctx: Any) -> None:
@@ -130,8 +134,9 @@ async def test_a_call_behind_an_abandoned_one_does_not_start(rig: "Rig", in_runs
         assert [("call-0", ABANDONED, True), ("call-1", ABANDONED, True)] == ends(agent)
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_an_abort_ends_an_answer_whose_provider_ignores_it(rig: "Rig", in_runs: "InRuns") -> None:
+async def test_an_abort_ends_an_answer_whose_provider_ignores_it(
+    rig: "Rig", in_runs: "InRuns", autojump_clock: trio.testing.MockClock
+) -> None:
     shield = Shield()
 
     async def turn(_request: LlmRequest, builder: MessageBuilder) -> None:
@@ -158,8 +163,9 @@ async def test_an_abort_ends_an_answer_whose_provider_ignores_it(rig: "Rig", in_
         ]
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_an_abort_ends_a_compaction_whose_handler_ignores_it(rig: "Rig", in_runs: "InRuns") -> None:
+async def test_an_abort_ends_a_compaction_whose_handler_ignores_it(
+    rig: "Rig", in_runs: "InRuns", autojump_clock: trio.testing.MockClock
+) -> None:
     shield = Shield()
     rig.on("session_before_compact", shield)
     async with in_runs.agent(in_runs.says("one"), in_runs.says("two")) as agent:

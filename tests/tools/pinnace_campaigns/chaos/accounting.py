@@ -253,6 +253,10 @@ _PROBE: Final = b"blat"
 """What `tempfile` writes once in a process, to a file of a random name, to learn whether a folder can be used."""
 
 
+_NEW_SESSION_FILE: Final = re.compile(r"\.pinnace-[0-9a-f]{16}\.tmp")
+"""A session file that is written anew, before it is put in its place."""
+
+
 def _is_probe(path: Path) -> bool:
     return re.fullmatch(r"[a-z0-9_]{8}", path.name) is not None and _PROBE.startswith(path.read_bytes())
 
@@ -264,12 +268,14 @@ def left_behind(home: PreparedHome, session: Path | None, *, has_killed: bool) -
         home: The home of the process.
         session: The session file that it closed at an orderly end.
         has_killed: A tool may have been killed in the middle of a change, in this process or in one before; so may
-            the standard library before it removed its probe of the temporary folder.
+            the standard library before it removed its probe of the temporary folder, and a session before its file,
+            which was written anew, was in its place.
     """
     left = [each for each in home.temp.rglob("*") if each.is_file() and not each.name.startswith(_LONG_OUTPUT)]
     if has_killed:
         left = [each for each in left if not _is_probe(each)]
-    left += [each for each in home.sessions.iterdir() if not each.name.endswith(_SESSION_FILES)]
+    sessions = [each for each in home.sessions.iterdir() if not each.name.endswith(_SESSION_FILES)]
+    left += [each for each in sessions if not (has_killed and _NEW_SESSION_FILE.fullmatch(each.name))]
     if not has_killed:
         left += [each for each in home.work.rglob(".*") if each.is_file()]
     if session is not None and (lease := session.with_name(f"{session.name}.lease")).exists():

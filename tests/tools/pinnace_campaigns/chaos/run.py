@@ -3,7 +3,6 @@
 Waits for records, not for times. Independent of other faults.
 """
 
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -13,18 +12,19 @@ from pinnace_campaigns.chaos.accounting import Accepted, Witness
 from pinnace_campaigns.chaos.moves import HANGING
 from pinnace_fuzz.harness.agent_process import DriverTimeout
 from pinnace_fuzz.harness.journal import id_key
-from pinnace_fuzz.process_tree import PROC
+from pinnace_fuzz.process_tree import descriptors_of
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import HomedAgent
 from pinnace_spec.observers import End
 from pinnace_spec.observers.verdicts import Ending
 from pinnace_spec.profiles.profiles import Profile
 
-PROBE_S: Final = 10.0
+PROBE_S: Final = 60.0
 """A `get_state` is answered in this time; ours takes a millisecond, the rest is for the machine."""
 REST_S: Final = 60.0
-EXIT_S: Final = 30.0
-LEFT_BEHIND_S: Final = 5.0
+EXIT_S: Final = 60.0
+LEFT_BEHIND_S: Final = 60.0
+"""How long a killed process, or a descriptor of work that has just ended, may be there: what is forgotten stays."""
 # Ends by itself only after the run.
 _LONG_DELAY_MS: Final = 5000
 # A gate of the model server is reached without a record.
@@ -224,12 +224,21 @@ class Run:
         return "\n".join([agent.process.describe(), *lines, f"stderr: {agent.journal.stderr_text[-2000:]}"])
 
     def check_descriptors(self) -> None:
-        """An idle agent has few open files, and none that was deleted."""
-        folder = PROC / str(self.agent.process.pid) / "fd"
-        found = [os.readlink(each) for each in folder.iterdir() if each.is_symlink()]
+        """An idle agent has few open files, and none that was deleted.
+
+        A thread may still hold one for a moment: a flush keeps the file that was replaced meanwhile.
+        """
+        deadline_s = time.monotonic() + LEFT_BEHIND_S
+        while fault := self._too_many_files():
+            if time.monotonic() > deadline_s:
+                self.blame([fault])
+            time.sleep(_LOOK_S)  # nothing reports that a descriptor is closed
+
+    def _too_many_files(self) -> str:
+        found = descriptors_of(self.agent.process.pid)
         deleted = [each for each in found if each.startswith("/") and each.endswith("(deleted)")]
-        if len(found) > MAX_DESCRIPTORS or deleted:
-            self.blame([f"an idle agent has {len(found)} files open: {sorted(found)}"])
+        is_fault = len(found) > MAX_DESCRIPTORS or bool(deleted)
+        return f"an idle agent has {len(found)} files open: {found}" if is_fault else ""
 
     def finish(self, how: Ending, *, codes: frozenset[int]) -> None:
         """Wait for the exit and judge the whole trace.

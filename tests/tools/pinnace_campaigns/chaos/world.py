@@ -7,7 +7,7 @@ times: after each the agent is idle, or blocked by a gate or fault of the run. I
 import contextlib
 import signal
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -56,6 +56,8 @@ class World:
         self._texts: dict[str, str] = {}
         self._count = 0
         self._asked = 0
+        self._scripted: tuple[int, Sequence[str]] = 0, ()
+        """How many requests there were before the answers that were set last, and these."""
         self._has_killed = False
         self._unsafe_from: int | None = None
         """The first record of the process that may be in no file, since the disk was full when it came."""
@@ -279,8 +281,9 @@ class World:
 
     # The parts of moves.
 
-    def _script(self, answers: Iterable[str]) -> None:
+    def _script(self, answers: Sequence[str]) -> None:
         self.llm.forget()
+        self._scripted = len(self.llm.requests), answers
         for name in answers:
             self._count += 1
             self.llm.add(answer(name, self._count))
@@ -316,7 +319,7 @@ class World:
             return
         self.unseen = 0
         run = self.run
-        run.rest(lambda: self.llm.waiting)
+        run.rest(lambda: self.llm.waiting or self._is_summary_delayed())
         run.blame(request_faults([each.body for each in self.llm.requests[self._asked :]]))
         self._asked = len(self.llm.requests)
         if not (run.state["sessionStatus"]["saved"] or self._had_fault):
@@ -330,6 +333,12 @@ class World:
             self._safe = len(self.agent.journal.records)
         if run.is_idle:
             run.check_descriptors()
+
+    def _is_summary_delayed(self) -> bool:
+        """Whether the server has asked a compaction for a long delay, of which no record tells."""
+        before, answers = self._scripted
+        last = len(self.llm.requests) - before - 1
+        return bool(self.run.state.get("isCompacting")) and 0 <= last < len(answers) and answers[last] == "later"
 
     def _path(self) -> Path | None:
         path = self.run.state.get("sessionFile")

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from pinnace_campaigns.chaos.hosted.client_log import ClientLog
 from pinnace_fuzz.harness.pump import Pump
-from pinnace_fuzz.process_tree import PROC, processes_with, words_of
+from pinnace_fuzz.process_tree import PROC, descriptors_of, processes_with, words_of
 from pinnace_fuzz.records import LineSplitter, encode_records, parse_record
 
 _ZYGOTE: Final = b"zygote_program"
 _ATTACH: Final = b"attach"
 _LOOP: Final = "anon_inode:[eventpoll]"
-_DRAIN_S: Final = 10.0
+_DRAIN_S: Final = 60.0
 
 
 class LivingProcesses(NamedTuple):
@@ -74,16 +74,6 @@ def signal_each(pids: Sequence[int], number: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def descriptors_of(pid: int) -> list[str]:
-    """Return what the open descriptors of a process are, sorted."""
-    found: list[str] = []
-    with suppress(FileNotFoundError):  # it has ended
-        for entry in (PROC / str(pid) / "fd").iterdir():
-            with suppress(FileNotFoundError):
-                found.append(os.readlink(entry))
-    return sorted(found)
 
 
 class AttachProcess:

@@ -23,7 +23,6 @@ from pinnace_campaigns.chaos.hosted.moves import CLIENTS, NAMES, READS, SHELL_S
 from pinnace_campaigns.chaos.hosted.processes import (
     AttachProcess,
     LivingProcesses,
-    descriptors_of,
     find_processes,
     signal_each,
 )
@@ -33,20 +32,20 @@ from pinnace_campaigns.chaos.run import Broken
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.short_folders import make_short_folder
-from pinnace_fuzz.process_tree import kill_each, words_of
+from pinnace_fuzz.process_tree import descriptors_of, kill_each, words_of
 from pinnace_fuzz.records import Record
 
 AGENTS: Final = tuple(dict.fromkeys(CLIENTS.values()))
 SETTINGS: Final = {"retry": {"baseDelayMs": 5}}
 IDLE_MINUTES: Final = "0.01"
 """Of the host that the run starts; one that an attach starts has its default."""
-REST_S: Final = 60.0
+REST_S: Final = 180.0
 # Commands are answered within milliseconds, unless something is stopped or was killed.
 _BRIEFLY_S: Final = 0.15
 _LOOK_S: Final = 0.05
 _MOMENT_S: Final = 0.1
-_START_S: Final = 30.0
-_END_S: Final = 10.0
+_START_S: Final = 60.0
+_END_S: Final = 60.0
 _ASLEEP_S: Final = 2.0
 """A host with `IDLE_MINUTES` needs half of that."""
 _BUSY: Final = ("isStreaming", "isCompacting", "isBashRunning")
