@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 RUN_VARIABLE = "PINNACE_FUZZ_RUN"
 
 PROC = Path("/proc")
-# A killed process is gone within milliseconds, unless it is stuck in the kernel.
-KILL_DEADLINE_S = 5.0
+# A killed process is gone when it has had its turn, unless it is stuck in the kernel.
+KILL_DEADLINE_S = 60.0
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
