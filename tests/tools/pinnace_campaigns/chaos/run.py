@@ -20,11 +20,11 @@ from pinnace_spec.observers import End
 from pinnace_spec.observers.verdicts import Ending
 from pinnace_spec.profiles.profiles import Profile
 
-PROBE_S: Final = 10.0
+PROBE_S: Final = 60.0
 """A `get_state` is answered in this time; ours takes a millisecond, the rest is for the machine."""
 REST_S: Final = 60.0
-EXIT_S: Final = 30.0
-LEFT_BEHIND_S: Final = 5.0
+EXIT_S: Final = 60.0
+LEFT_BEHIND_S: Final = 60.0
 # Ends by itself only after the run.
 _LONG_DELAY_MS: Final = 5000
 # A gate of the model server is reached without a record.

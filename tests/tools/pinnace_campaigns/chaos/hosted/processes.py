@@ -21,6 +21,7 @@ from pinnace_fuzz.records import LineSplitter, encode_records, parse_record
 _ZYGOTE: Final = b"zygote_program"
 _ATTACH: Final = b"attach"
 _LOOP: Final = "anon_inode:[eventpoll]"
+_EXIT_S: Final = 60.0
 _DRAIN_S: Final = 10.0
 
 
@@ -141,7 +142,7 @@ class AttachProcess:
 
     def end(self) -> int:
         """Read the rest after it was killed, has left or was cut off; return the exit code."""
-        code = self.process.wait(_DRAIN_S)
+        code = self.process.wait(_EXIT_S)
         self._pump.join(_DRAIN_S)
         self._pump.close()
         with suppress(BrokenPipeError):

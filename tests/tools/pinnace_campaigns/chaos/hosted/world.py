@@ -45,8 +45,9 @@ REST_S: Final = 60.0
 _BRIEFLY_S: Final = 0.15
 _LOOK_S: Final = 0.05
 _MOMENT_S: Final = 0.1
-_START_S: Final = 30.0
-_END_S: Final = 10.0
+_START_S: Final = 60.0
+_END_S: Final = 60.0
+_SOON_S: Final = 10.0
 _ASLEEP_S: Final = 2.0
 """A host with `IDLE_MINUTES` needs half of that."""
 _BUSY: Final = ("isStreaming", "isCompacting", "isBashRunning")
@@ -299,7 +300,7 @@ class HostedWorld:
         self._end(one)
         self._script(["text"])
         self._ask([[1, "text", 0], [1, "shell", 0]])
-        self._wait(lambda: not self._logs[two].pending, _END_S)
+        self._wait(lambda: not self._logs[two].pending, _SOON_S)
 
     def _ask(self, commands: Sequence[Sequence[object]]) -> None:
         self._reap()
