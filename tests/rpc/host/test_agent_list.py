@@ -14,12 +14,15 @@ from pinnace_rpc.host.summary import AgentSummary
 
 USAGE = {"input": 3, "output": 4, "cacheRead": 5, "cacheWrite": 0, "totalTokens": 12, "cost": {"total": 0.25}}
 CLOCK = """
+import os
 import trio
 
 def extension(pi):
     async def tick(ctx):
         ctx.ui.notify("begun")
-        await trio.sleep(1.5)
+        while not os.path.exists("seen"):
+            await trio.sleep(0.01)
+        await trio.sleep(1.5)  # several times what the agent may be idle
         with open("ticked", "w"):
             pass
 
@@ -144,6 +147,7 @@ def test_an_agent_with_a_background_task_of_an_extension_stays_awake(folder: Pat
             connection.until(type="extension_ui_request", message="begun")
             state = connection.ask({"id": "1", "type": "get_state"})["data"]
             assert state["extensionsAtWork"] == [str(folder / "clock.py")]
+            (folder / "seen").touch()
         with host.connect(ListAgents(watches=True)) as watching:
             while True:
                 answer = watching.control()
