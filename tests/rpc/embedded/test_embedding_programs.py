@@ -129,7 +129,9 @@ def test_an_interrupted_program_leaves_in_order(prepare: Callable[..., Any], tmp
     """An interrupt ends the program's block, and never an effect of the agent."""
     place = tmp_path / "tool"
     prepared = prepare([calling(place)], has_session=True)
-    with started(prepared, backend, "await anyio.sleep_forever()") as program:
+    with started(prepared, backend, "print('accepted', flush=True); await anyio.sleep_forever()") as program:
+        assert program.stdout is not None
+        assert b"accepted\n" == program.stdout.readline()
         tool = wait_for(place)
         program.send_signal(signal.SIGINT)
         program.wait(LIMIT_S)

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -93,8 +94,8 @@ def test_items_are_drawn_as_the_original_draws_them(folder: Path, node_program: 
             each.press("Enter")
             each.shows("[status] hello")
         for first in ("[WARN]", "[status]"):
-            (shown,) = rows(original.shows(first), first, 1)
-            terminal.until(lambda screen, first=first, shown=shown: [shown] == rows(screen, first, 1))  # type: ignore[misc]
+            row = partial(rows, first=first, count=1)
+            terminal.until(lambda screen, row=row: [] != row(screen) == row(original.screen()))  # type: ignore[misc]
 
         command(terminal, "list")
         terminal.shows("that was bash", " ● $ printf 'one\\ntwo\\n'")  # until then it is drawn as any other

@@ -36,8 +36,9 @@ class RealTerminal:
         script.write_text(variables + lines)
         self._tmux("new-session", "-d", "-x", str(width), "-y", str(height), f"sh '{script}'")
 
-    def _tmux(self, *words: str) -> str:
-        done = subprocess.run([*self._command, *words], env=self._env, check=True, capture_output=True, timeout=30)
+    def _tmux(self, *words: str, must_succeed: bool = True) -> str:
+        command = [*self._command, *words]
+        done = subprocess.run(command, env=self._env, check=must_succeed, capture_output=True, timeout=TIMEOUT_S)
         return done.stdout.decode()
 
     def screen(self, *options: str) -> str:
@@ -98,7 +99,7 @@ class RealTerminal:
         """Close the terminal: with it ends the client, whatever it does, and its agent."""
         found = processes_with(os.fsencode(self._folder))
         begun = [pid for pid in found if any(b"pinnace_rpc" in word for word in words_of(pid))]
-        subprocess.run([*self._command, "kill-server"], env=self._env, check=False, capture_output=True, timeout=30)
+        self._tmux("kill-server", must_succeed=False)
         assert [] == await_gone(begun)
 
 
