@@ -113,8 +113,9 @@ class Server:
 
 
 async def _load(load: Callable[[], object]) -> None:
+    """Load modules in a thread. The end waits for it: an interpreter that ends under an import may crash."""
     try:
-        await trio.to_thread.run_sync(load, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(load)
     except Exception as error:  # no descriptor, thread or memory is left, for example
         _log.info("modules of the next commands can't be loaded ahead: %s", error)
 

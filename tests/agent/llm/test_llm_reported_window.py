@@ -67,7 +67,7 @@ async def test_a_server_that_does_not_answer_is_left_in_time() -> None:
         await close_clients()
 
     assert found is None
-    assert taken_s < TIMEOUT_S + 3  # for a busy machine
+    assert TIMEOUT_S <= taken_s < TIMEOUT_S + 60  # the rest is for a busy machine: it would wait for ever
 
 
 async def test_a_server_that_is_gone_reports_nothing() -> None:

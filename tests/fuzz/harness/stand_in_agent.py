@@ -21,11 +21,12 @@ def perform(command: dict[str, Any], read_sizes: list[int]) -> dict[str, Any]:
         case "say_bytes":
             os.write(1, command["text"].encode("utf-8", "surrogateescape"))
         case "say_many":
-            # Not by os.write, which may write a part only.
+            # One call may write a part only. Not by sys.stdout, which loses bytes if the process is stopped meanwhile.
             line = json.dumps({"type": "filler", "text": "x" * command["size"]}).encode() + b"\n"
             for _ in range(command["n"]):
-                sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+                left = memoryview(line)
+                while left:
+                    left = left[os.write(1, left) :]
         case "say_stderr":
             sys.stderr.write(command["text"])
             sys.stderr.flush()

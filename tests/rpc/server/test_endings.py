@@ -9,12 +9,15 @@ import ctypes
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.source_tree import PYTHONPATH
 
 from pinnace_fuzz.harness.adapters import pi_models
 from pinnace_fuzz.harness.agent_process import AgentGone
@@ -503,3 +506,37 @@ def test_stdin_may_be_empty(agent: AgentStarter) -> None:
 
     check_ended(pi, 0)
     assert [] == pi.records
+
+
+LOADING = """
+import sys, time
+from pathlib import Path
+from pinnace_rpc.server import serve
+def load():
+    Path("begun").touch()
+    time.sleep(1)
+    Path("done").touch()
+serve.compactor.load = load
+sys.argv[1:] = "--mode rpc --no-session --provider offline".split()
+from pinnace_rpc.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_an_end_waits_for_modules_that_are_being_loaded(tmp_path: Path) -> None:
+    """An interpreter that ends while a thread imports a module may crash, and the exit code is that of the crash."""
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", LOADING], cwd=tmp_path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b'{"type":"get_state"}\n')
+        process.stdin.flush()
+        while not (tmp_path / "begun").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+    assert 128 + signal.SIGTERM == process.returncode
+    assert (tmp_path / "done").exists()
