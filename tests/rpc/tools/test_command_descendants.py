@@ -167,6 +167,6 @@ def test_orphans_of_commands_that_have_ended_are_reaped(agent: AgentStarter, gat
         time.sleep(0.005)  # what led to it has to end first
     gate.release()
     deadline_s = time.monotonic() + END_S
-    while left := children.read_text():
-        assert time.monotonic() < deadline_s, left
+    while found := children.read_text():
+        assert time.monotonic() < deadline_s, found
         time.sleep(0.005)
