@@ -50,6 +50,8 @@ for _name, _profile in PROFILES.items():
     settings.register_profile(_name, _profile)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.load_profile(PROFILE)
+WITH_FIXTURES = settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
+"""For a property that shares fixtures of one test among its examples: a list of its own replaces the profile's."""
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import WITH_FIXTURES
 
 from pinnace_agent.export.exporting import export_lines
 from pinnace_agent.export.page import page
@@ -108,7 +109,7 @@ def test_any_header_exports(lines: list[Line], tmp_path: Path) -> None:
         exported(tmp_path / "session.jsonl", [{**lines[0], "version": value}, lines[3]])
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(WITH_FIXTURES, max_examples=25)
 @given(data=st.data())
 def test_a_session_with_several_fields_changed_exports(lines: list[Line], tmp_path: Path, data: st.DataObject) -> None:
     changed = [lines[0], *data.draw(st.lists(st.sampled_from(lines[1:]), min_size=1, max_size=6))]

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import WITH_FIXTURES
 
 from pinnace_agent.export.page import page
 from pinnace_agent.export.source import LiveAgent, Source, read_source
@@ -157,7 +158,7 @@ def test_s8_hostile_text_in_every_field_is_text(hostile: Path) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066\u200f\ud800-\udfff]", exported(hostile))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(WITH_FIXTURES, max_examples=25)
 @given(
     st.lists(
         st.text(

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import WITH_FIXTURES
 
 from pinnace_agent.shell.child_processes import CHILDREN
 from pinnace_agent.tools.base import ToolContext, ToolError, ToolResult
@@ -595,7 +596,7 @@ def expected(tree: dict[str, list[str]], rules: str, context: int) -> list[str]:
 
 @both
 @given(tree=TREES, rules=IGNORED, context=st.integers(0, 3))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(WITH_FIXTURES, max_examples=30)
 def test_it_finds_what_a_plain_search_finds(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, list[str]], rules: str, context: int
 ) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import WITH_FIXTURES
 from tests.rpc.acp.conftest import StartAcp, opened, text
 
 from pinnace_fuzz.acp.agent import AcpAgent, Message
@@ -28,7 +29,6 @@ REQUESTS = (
     "authenticate",
     "?",
 )
-HEALTH = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
 def answers(agent: AcpAgent, identity: object) -> list[Message]:
@@ -84,7 +84,7 @@ def test_what_opens_or_reads_is_done_before_the_end(acp: StartAcp, work: Path, s
     assert [each["sessionId"] for each in listed["sessions"]] == [session]
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=HEALTH)
+@settings(WITH_FIXTURES, max_examples=5)
 @given(st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=6), st.integers(0, 200))
 def test_each_request_that_was_read_is_answered_once_whatever_follows(
     acp: StartAcp, work: Path, stored: tuple[str, FakeLlm], kinds: list[str], left: int

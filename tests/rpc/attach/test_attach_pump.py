@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 import select
 import signal
 import socket
@@ -12,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.rpc.attach.conftest import TIMEOUT_S, Host, close_quietly
+from tests.rpc.server.test_startup_imports import IMPORT
 
 from pinnace_rpc.host.protocol import Detach, EndAgent, Ended, HostControl, Refused
 
-IMPORT = re.compile(r"import time: +-?\d+ \| +\d+ \| +(\S+)")
 MANY_BYTES = 4 * 1024 * 1024
 
 
@@ -261,14 +260,13 @@ def test_an_attach_loads_little(host: Host) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     connection = host.accept()
     connection.accept()
     connection.next_control()
     connection.end()
     _, err = attach.communicate(timeout=TIMEOUT_S)
-    loaded = set(IMPORT.findall(err))
+    loaded = {name.decode() for name in IMPORT.findall(err)}
 
     assert attach.returncode == 0
     ours = {name for name in loaded if name.startswith("pinnace")}

@@ -22,14 +22,13 @@ from pinnace_fuzz.harness.adapters import HomeOptions, prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.workbench import LEFT_BEHIND_TIMEOUT_S
 from pinnace_rpc.client import BlockingClient, Client
 
 OURS = (sys.executable, "-P", "-m", "pinnace_rpc")
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 # An agent that leaves in order must have the time for it, also on a busy machine, or it is killed and seems not to.
 EXIT_TIMEOUT_S = 30.0
-# A killed process is still there until the kernel gets to it.
-LEFT_BEHIND_TIMEOUT_S = 60.0
 
 
 def on_trio_and_asyncio(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:

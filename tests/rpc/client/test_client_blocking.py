@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rpc.client.conftest import LEFT_BEHIND_TIMEOUT_S
 
 from pinnace_fuzz.process_tree import await_end, processes_of, words_of
+from pinnace_fuzz.trials.workbench import LEFT_BEHIND_TIMEOUT_S
 from pinnace_rpc.client import AgentExited, BlockingClient, ClientClosed, CommandFailed
 
 Prepare = Callable[..., Any]

@@ -17,10 +17,8 @@ from pinnace_fuzz.harness.adapters import HomeOptions, PreparedHome, prepare_pi_
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.workbench import LEFT_BEHIND_TIMEOUT_S
 from pinnace_rpc.embedded import Agent, open_agent
-
-# A killed process is still there until the kernel gets to it.
-LEFT_BEHIND_TIMEOUT_S = 60.0
 
 
 class Prepared(NamedTuple):

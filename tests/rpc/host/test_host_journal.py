@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import WITH_FIXTURES
 
 from pinnace_rpc.host import journal as journal_module
 from pinnace_rpc.host.journal import Gap, Journal, JournalReader, response_head
@@ -60,9 +61,7 @@ def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_reads")
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(WITH_FIXTURES, max_examples=60)
 @given(items=st.lists(st.tuples(st.sampled_from(["event", "own", "other"]), SIZES), max_size=12))
 async def test_each_reader_gets_events_and_its_own_responses_in_order(
     tmp_path_factory: pytest.TempPathFactory, items: list[tuple[str, int]]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import WITH_FIXTURES
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -145,11 +146,7 @@ class Driver:
         return {"type": move.kind, **fields.get(move.kind, {})}
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@settings(WITH_FIXTURES, max_examples=EXAMPLES)
 @given(moves=MOVES)
 def test_the_records_tell_what_get_messages_returns(following: HomedAgent, moves: Sequence[Move]) -> None:
     """R-SES-17."""

@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from tests.rpc.conftest import await_gone
 
 from pinnace_fuzz.harness.shell_gate import ShellGate
-from pinnace_fuzz.process_tree import is_alive
+from pinnace_fuzz.process_tree import descriptors_of, is_alive
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 MakeGate = Callable[[], ShellGate]
@@ -33,10 +32,7 @@ def bash_call(command: str) -> dict[str, Any]:
 
 def watchdogs_of(pid: int) -> list[int]:
     """Find the watchdogs that read from a pipe of a process."""
-    pipes: set[str] = set()
-    for each in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            pipes.add(os.readlink(each))
+    pipes = descriptors_of(pid)
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         try:

@@ -66,18 +66,15 @@ class RealTerminal:
 
     def shows(self, *texts: str) -> str:
         """Wait until all of these are on the screen; return it."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while not all(each in (screen := self.screen()) for each in texts):
-            assert time.monotonic() < deadline, f"not on the screen: {texts}\n{screen}"
-            time.sleep(0.1)
-        return screen
+        return self.until(lambda screen: all(each in screen for each in texts))
 
-    def until(self, condition: Callable[[str], bool], *options: str) -> None:
-        """Wait until a screen is so: one alone may be half drawn."""
+    def until(self, condition: Callable[[str], bool], *options: str) -> str:
+        """Wait until a screen is so, since one alone may be half drawn; return it."""
         deadline = time.monotonic() + TIMEOUT_S
         while not condition(screen := self.screen(*options)):
             assert time.monotonic() < deadline, f"not so:\n{screen}"
             time.sleep(0.1)
+        return screen
 
     def has_title(self, wanted: str) -> None:
         """Wait until the terminal has this title."""

@@ -17,11 +17,10 @@ from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.process_tree import RUN_VARIABLE, await_end, kill_all
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.workbench import LEFT_BEHIND_TIMEOUT_S
 
 # Far above what any start here takes; who is not through by then hangs.
 TIMEOUT_S = 60.0
-# A killed process is still there until the kernel gets to it; one that was forgotten stays for minutes.
-LEFT_BEHIND_TIMEOUT_S = 60.0
 # What takes stdin away from the command that follows.
 _SHELLS = {False: (), True: ("/bin/sh", "-c", 'exec "$@" <&-', "sh")}
 
