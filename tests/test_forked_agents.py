@@ -29,7 +29,7 @@ def is_fork(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def shown(process: "subprocess.Popen[bytes]", command: str) -> list[str]:
-    """What a shell command of the agent prints."""
+    """The lines that a shell command of the agent prints, each without blanks around it."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(json.dumps({"type": "bash", "command": command}).encode() + b"\n")
@@ -37,7 +37,7 @@ def shown(process: "subprocess.Popen[bytes]", command: str) -> list[str]:
     for line in process.stdout:
         record = json.loads(line)
         if record["type"] == "response":
-            return str(record["data"]["output"]).split()
+            return [each.strip() for each in str(record["data"]["output"]).splitlines()]
     raise AssertionError("no response")
 
 
