@@ -115,6 +115,11 @@ class AttachedConnection:
         """End at once, without a last message."""
         self._scope.cancel()
 
+    @property
+    def _has_ended(self) -> bool:
+        """Whether no command is taken any more: the client repeats it on another connection, which gets the answer."""
+        return self._end is not None or self._scope.cancel_called
+
     # As the agent sees it.
 
     def finish(self, place: int, ended: Ended) -> None:
@@ -135,6 +140,8 @@ class AttachedConnection:
         frames, self._early = self._early, ()
         while True:
             for frame in frames:
+                if self._has_ended:
+                    return
                 if frame.kind == "d":
                     await self._take_data(frame.payload)
                 else:
@@ -160,6 +167,8 @@ class AttachedConnection:
                 await trio.lowlevel.checkpoint()
             while self._agent.open_commands(self.number) + len(self._responses) >= MAX_UNREAD:
                 await self._progress.park()
+            if self._has_ended:
+                return
             if isinstance(line, TooLong):
                 command = routing.RoutedCommand(PARSE_COMMAND, {}, False, None, False)
                 self._agent.refuse(self.number, command, record_too_long(MAX_RECORD_BYTES), ErrorCode.PARSE_ERROR)

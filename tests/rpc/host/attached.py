@@ -97,6 +97,11 @@ class Connection:
         for frame in encode_data(b"".join(lines)):
             self.socket.sendall(frame)
 
+    def send_together(self, *records: Mapping[str, object]) -> None:
+        """Send each record in a frame of its own, all in one piece."""
+        frames = [frame for each in records for frame in encode_data(json.dumps(each).encode() + b"\n")]
+        self.socket.sendall(b"".join(frames))
+
     def leave(self, control: Detach | EndAgent) -> None:
         self.socket.sendall(encode_client_control(control))
 

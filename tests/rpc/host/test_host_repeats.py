@@ -110,6 +110,35 @@ def test_a_command_that_waits_for_the_agent_is_answered_to_the_connection_that_r
         assert ran(host) == "x\n"
 
 
+@pytest.mark.parametrize("is_closed", [False, True], ids=["replaced", "closed"])
+def test_a_connection_that_has_ended_takes_no_answer_from_the_one_that_repeats_its_commands(
+    folder: Path, is_closed: bool
+) -> None:
+    """What it had sent behind a command that waited for the agent is read by the host after the end, and counts not."""
+    waiting, unread = BASH, {**PROMPT, "messageId": "m"}
+    with (
+        started(folder, environment_of(folder), program=WITHOUT_RESTART) as host,
+        host.attach(client="ide", has_cursors=True) as first,
+    ):
+        first.record()
+        os.kill(agent_pid(host), signal.SIGKILL)
+        while host.ask(ListAgents(watches=False))["agents"][0]["state"] != "backing_off":
+            pass
+        first.send_together(waiting, unread)
+        while not table_lines(host):
+            pass
+        if is_closed:
+            first.socket.close()
+        with named(host) as again:
+            again.send(waiting, unread)
+            while len(table_lines(host)) < 2:
+                pass
+            host.ask(AgentAction("restart", "main"))
+            seen = again.until(type="agent_settled")
+            assert [each["success"] for each in seen if each.get("id") == "p"] == [True]
+        assert ran(host) == "x\n"
+
+
 def test_a_line_that_has_begun_is_written_completely(host: HostProcess) -> None:
     """The agent stands still, and its pipe is full, when the connection of the command ends."""
     prompt = {**PROMPT, "message": "x" * 2**20}

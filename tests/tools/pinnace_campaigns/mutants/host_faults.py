@@ -11,6 +11,7 @@ from pinnace_campaigns.mutants.catalogue import AgentMutant
 _AGENT: Final = "rpc/pinnace_rpc/host/agent.py"
 _JOURNAL: Final = "rpc/pinnace_rpc/host/journal.py"
 _TABLE: Final = "rpc/pinnace_rpc/host/table.py"
+_CONNECTION: Final = "rpc/pinnace_rpc/host/connection.py"
 _SERVER: Final = "rpc/pinnace_rpc/host/server.py"
 _QUEUE: Final = "agent/pinnace_agent/session/queue/durable_queue.py"
 _REPEATS: Final = "tests/rpc/host/test_host_repeats.py::"
@@ -98,6 +99,15 @@ HOST_MUTANTS: Final = (
         "        with trio.CancelScope(shield=True):  # until the process takes commands, or there is none\n",
         "        with trio.CancelScope():\n",
         f"{_REPEATS}test_a_command_that_waits_for_the_agent_is_answered_to_the_connection_that_repeats_it",
+        (),
+    ),
+    AgentMutant(
+        "an-ended-connection-takes-commands",
+        "A connection that was replaced or closed reads on, and so gets the answers that another one waits for.",
+        _CONNECTION,
+        "        return self._end is not None or self._scope.cancel_called\n",
+        "        return False\n",
+        f"{_REPEATS}test_a_connection_that_has_ended_takes_no_answer_from_the_one_that_repeats_its_commands",
         (),
     ),
     AgentMutant(
