@@ -6,7 +6,7 @@ process that knows no key has not loaded the redactor, and does not load it for 
 
 import sys
 from collections.abc import Iterable
-from io import RawIOBase
+from io import FileIO
 
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
@@ -19,16 +19,13 @@ class RedactedStream:
     """A text stream that writes no key; everything else is that of the underlying stream."""
 
     def __init__(self, stream: "TextIO") -> None:
-        """Write to `stream`, whole whatever signals come."""
-        self._is_unbuffered = isinstance(getattr(stream, "buffer", None), RawIOBase)
-        self._stream = _buffered(stream) if self._is_unbuffered else stream
+        """Write to `stream`."""
+        self._stream = stream
 
     def write(self, text: str) -> int:
         """Write a text, and return the length that was given."""
         redactor = _redactor()
         self._stream.write(text if redactor is None else redactor.text(text))
-        if self._is_unbuffered:
-            self._stream.flush()
         return len(text)
 
     def writelines(self, lines: "Iterable[str]") -> None:
@@ -39,7 +36,7 @@ class RedactedStream:
     @property
     def buffer(self) -> "RedactedBytes":
         """Return the underlying binary stream, which writes no key either."""
-        return RedactedBytes(self._stream.buffer, is_unbuffered=self._is_unbuffered)
+        return RedactedBytes(self._stream.buffer)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -48,16 +45,13 @@ class RedactedStream:
 class RedactedBytes:
     """A binary stream of text or of lines of JSON that writes no key."""
 
-    def __init__(self, stream: "BinaryIO", *, is_unbuffered: bool = False) -> None:
+    def __init__(self, stream: "BinaryIO") -> None:
         """Write to `stream`."""
         self._stream = stream
-        self._is_unbuffered = is_unbuffered
 
     def write(self, data: bytes) -> int:
         """Write some bytes, and return how many were given."""
         self._stream.write(without_keys(bytes(data)))
-        if self._is_unbuffered:
-            self._stream.flush()
         return len(data)
 
     def __getattr__(self, name: str) -> object:
@@ -98,6 +92,10 @@ def redact_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, RedactedStream):
+            if isinstance(getattr(stream, "buffer", None), FileIO):  # PYTHONUNBUFFERED
+                from pinnace_rpc.options.whole_file import without_buffer
+
+                stream = without_buffer(stream)
             setattr(sys, name, RedactedStream(stream))
 
 
@@ -111,14 +109,6 @@ def protect_process() -> None:
 
     if (problem := protect()) is not None and sys.stderr is not None:
         sys.stderr.write(f"pinnace: warning: {problem}\n")
-
-
-def _buffered(stream: "TextIO") -> "TextIO":
-    """Return a stream with a buffer in the place of one that PYTHONUNBUFFERED has left without.
-
-    Without, a write that a signal interrupts writes a part, and the rest is dropped in silence.
-    """
-    return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, newline="", closefd=False)
 
 
 def _redactor() -> "Redactor | None":
