@@ -20,6 +20,14 @@ class Secret:
         """Return the same for every secret."""
         return "Secret(...)"
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are the same text."""
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        """Return a hash of the text."""
+        return hash(self._text)
+
     def reveal(self) -> str:
         """Return the text; the caller sends it to the provider and stores it nowhere."""
         return self._text

@@ -125,7 +125,7 @@ def test_a_proxy_of_the_environment_that_is_no_address_is_reported_without_it(
     name: str, address: str, is_wrong: bool, tmp_path: Path
 ) -> None:
     env = {"HOME": str(tmp_path), name: address}
-    expected = f"{name}: it is no address of a proxy, such as http://HOST:PORT, so that requests to models will fail"
+    expected = f"{name}: it is no address of a proxy, such as http://HOST:PORT, so that requests through it will fail"
 
     assert load_configuration(env, tmp_path).notices == (
         (Notice("settings", expected, source=name),) if is_wrong else ()

@@ -453,8 +453,8 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
     ("proxy", "problem"),
     [
         ("socks5://user:hunter22@127.0.0.1:1", "SOCKS needs the Python package socksio"),
-        ("gopher://user:hunter22@127.0.0.1:1", "it is no address of a proxy"),
-        ("http://user:hunter22@127.0.0.1:port", "it is no address of a proxy"),
+        ("gopher://user:hunter22@127.0.0.1:1", "it is no address of a proxy, such as http://HOST:PORT"),
+        ("http://user:hunter22@127.0.0.1:port", "it is no address of a proxy, such as http://HOST:PORT"),
     ],
 )
 async def test_a_proxy_that_cannot_be_used_is_an_error_that_says_so(

@@ -73,11 +73,12 @@ async def test_the_proxy_of_the_settings_is_used_where_the_environment_names_non
     assert {headers["host"] for _, _, headers in proxy.seen} == {"server.invalid"}
 
 
-@pytest.mark.parametrize("exempted", ["127.0.0.1", "localhost, 127.0.0.1", "*"])
+@pytest.mark.parametrize("exempted", ["127.0.0.1", "localhost, 127.0.0.1", "*", "!!, 127.0.0.0/8"])
+@pytest.mark.parametrize("is_proxy", [True, False])
 async def test_a_server_that_the_environment_exempts_is_reached_directly(
-    proxy: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exempted: str
+    proxy: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exempted: str, is_proxy: bool
 ) -> None:
-    monkeypatch.setenv("HTTP_PROXY", address_of(proxy))
+    monkeypatch.setenv("HTTP_PROXY", address_of(proxy) if is_proxy else "gopher://127.0.0.1")
     monkeypatch.setenv("NO_PROXY", exempted)
     with web_server() as server:
         await opened(server, tmp_path)

@@ -47,3 +47,16 @@ def test_an_unusable_proxy_is_reported_with_its_setting(agent: AgentStarter) -> 
 
         assert "httpProxy" in message["errorMessage"]
         assert "mark" not in message["errorMessage"]
+
+
+def test_variables_that_can_not_be_read_cost_only_what_they_concern(agent: AgentStarter) -> None:
+    """What is exempt is reached although the proxy is none, and each is named by the start."""
+    with FakeLlm([HELLO]) as direct:
+        variables = {"HTTP_PROXY": "http://me:mark@[::1", "HTTPS_PROXY": "gopher://p:1", "NO_PROXY": "!!, 127.0.0.0/8"}
+        pi = agent(direct, env=variables)
+        pi.say("go")
+
+        assert 1 == len(direct.requests)
+        texts = [each["text"] for each in pi.ask("get_state")["warnings"]]
+        assert [text.partition(":")[0] for text in texts] == ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"]
+        assert "mark" not in "".join(texts)

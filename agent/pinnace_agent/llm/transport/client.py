@@ -10,14 +10,13 @@ done in a thread. Certificates are not read for addresses that are not TLS.
 import logging
 import os
 import threading
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from pinnace_agent.llm.transport.bodies import ACCEPTED
-from pinnace_agent.llm.transport.proxies import PROXY_VARIABLES, ProxyUnusable, configured_proxy, environment_routes
+from pinnace_agent.llm.transport.proxies import ProxyUnusable, proxy_for
 from pinnace_agent.redaction.policy import Secret
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class _Kind(NamedTuple):
 
     needs_trust: bool
     proxy: Secret | None
-    """Of the settings; None: the environment decides."""
+    """None: directly."""
 
 
 def load(base_url: str) -> None:
@@ -92,13 +91,9 @@ def _clients_of_this_run() -> dict[_Kind, "httpx.AsyncClient"]:
 
 def _kind_for(base_url: str) -> _Kind:
     """Return which client an address needs. Certificates are read for TLS, and for proxies that are reached by TLS."""
-    proxy = configured_proxy(base_url)
-    if not base_url.lower().startswith("http://"):
-        return _Kind(True, proxy)
-    if proxy is not None:
-        return _Kind(proxy.reveal().lower().startswith("https:"), proxy)
-    names = [spelt for name in PROXY_VARIABLES if name != "HTTPS_PROXY" for spelt in (name, name.lower())]
-    return _Kind(any(os.environ.get(name, "").lower().startswith("https:") for name in names), None)
+    proxy = proxy_for(base_url)
+    is_tls = not base_url.lower().startswith("http://")
+    return _Kind(is_tls or (proxy is not None and proxy.reveal().lower().startswith("https:")), proxy)
 
 
 def _load(kind: _Kind) -> None:
@@ -120,26 +115,18 @@ def _make(kind: _Kind) -> "httpx.AsyncClient":
     # never goes out unchecked.
     context = _trust[0] if kind.needs_trust else None
     try:
-        routes: Mapping[str, str | None] = environment_routes() if kind.proxy is None else {}
-        return httpx.AsyncClient(
-            transport=PooledTransport(context, None if kind.proxy is None else kind.proxy.reveal()),
-            mounts={
-                pattern: None if proxy is None else PooledTransport(context, proxy) for pattern, proxy in routes.items()
-            },
-            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),  # each request brings its own limits
-            headers={
-                "User-Agent": "pinnace",
-                "Accept": "text/event-stream, application/json",
-                "Accept-Encoding": ACCEPTED,
-            },
-        )
-    except ImportError:
-        problem = "SOCKS needs the Python package socksio"
-    except (ValueError, httpx.InvalidURL):  # their texts may quote a password
-        problem = "it is no address of a proxy"
-    if kind.proxy is not None:
-        raise ProxyUnusable(f"The proxy in settings.json (httpProxy) cannot be used: {problem}")
-    raise ProxyUnusable(f"A proxy that the environment names ({', '.join(PROXY_VARIABLES)}) cannot be used: {problem}")
+        transport = PooledTransport(context, None if kind.proxy is None else kind.proxy.reveal())
+    except (ImportError, ValueError, httpx.InvalidURL):  # their texts may quote a password
+        raise ProxyUnusable("The proxy cannot be used") from None
+    return httpx.AsyncClient(
+        transport=transport,
+        timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),  # each request brings its own limits
+        headers={
+            "User-Agent": "pinnace",
+            "Accept": "text/event-stream, application/json",
+            "Accept-Encoding": ACCEPTED,
+        },
+    )
 
 
 def add_ca_certificates(context: "ssl.SSLContext") -> "ssl.SSLContext":

@@ -22,7 +22,7 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, JSONRPCError, JSONRPCM
 from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.llm.failures import retry_after_s
 from pinnace_agent.llm.transport.client import add_ca_certificates
-from pinnace_agent.llm.transport.proxies import PROXY_VARIABLES, configured_proxy, environment_routes
+from pinnace_agent.llm.transport.proxies import ProxyUnusable, proxy_for
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.ports import Challenge, LinkLost
 from pinnace_agent.mcp.wire.incoming import IncomingMessages
@@ -30,6 +30,7 @@ from pinnace_agent.mcp.wire.local_addresses import RemoteOnlyTransport, must_be_
 from pinnace_agent.mcp.wire.outgoing import OutgoingMessages
 from pinnace_agent.mcp.wire.streams import Streams
 from pinnace_agent.mcp.wire.surrogates import Repairing
+from pinnace_agent.redaction.policy import Secret
 
 _CONNECT_S: Final = 30.0
 _SESSION_HEADER: Final = "mcp-session-id"
@@ -384,28 +385,56 @@ def _client(
     *,
     is_remote: bool = False,
 ) -> httpx2.AsyncClient:
-    """Return a client; with `is_remote` it asks no address of this machine."""
-    context = add_ca_certificates(httpx2.create_ssl_context())
+    """Return a client; with `is_remote` it asks no address of this machine.
 
-    def transport(proxy: str | None, name: str) -> httpx2.AsyncBaseTransport:
-        try:
-            inner: httpx2.AsyncBaseTransport = httpx2.AsyncHTTPTransport(verify=context, proxy=proxy)
-            return wrapped(RemoteOnlyTransport(inner, is_proxied=proxy is not None) if is_remote else inner)
-        except ImportError:
-            problem = "SOCKS needs the Python package socksio"
-        except (ValueError, httpx2.InvalidURL):  # their texts may quote a password
-            problem = "it is no address of a proxy"
-        raise LinkLost(f"{name} cannot be used: {problem}")
-
-    setting = configured_proxy(url)
-    of_environment = f"a proxy that the environment names ({', '.join(PROXY_VARIABLES)})"
-    routes = environment_routes().items()
+    Raises:
+        LinkLost: The proxy for the address cannot be used.
+    """
+    try:
+        proxy_for(url)
+    except ProxyUnusable as error:
+        raise LinkLost(str(error)) from None
     return httpx2.AsyncClient(
-        transport=transport(None if setting is None else setting.reveal(), "the proxy in settings.json (httpProxy)"),
-        mounts={pattern: transport(proxy, of_environment) for pattern, proxy in routes},
+        transport=wrapped(_RoutedTransport(is_remote=is_remote)),
         headers=dict(headers),
         auth=auth,
         timeout=httpx2.Timeout(_CONNECT_S, read=None),
         trust_env=False,
         follow_redirects=False,
     )
+
+
+class _RoutedTransport(httpx2.AsyncBaseTransport):
+    """Sends each request through the proxy of its address, or directly: a server redirects, and names others."""
+
+    def __init__(self, *, is_remote: bool) -> None:
+        """Connect nothing yet."""
+        self._context = add_ca_certificates(httpx2.create_ssl_context())
+        self._is_remote = is_remote
+        self._transports: dict[Secret | None, httpx2.AsyncBaseTransport] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request.
+
+        Raises:
+            httpx2.ConnectError: Its proxy cannot be used, or its address is not to be asked.
+        """
+        try:
+            proxy = proxy_for(str(request.url))
+            if proxy not in self._transports:
+                self._transports[proxy] = self._transport(proxy)
+        except ProxyUnusable as error:
+            raise httpx2.ConnectError(str(error)) from None
+        return await self._transports[proxy].handle_async_request(request)
+
+    def _transport(self, proxy: Secret | None) -> httpx2.AsyncBaseTransport:
+        try:
+            inner = httpx2.AsyncHTTPTransport(verify=self._context, proxy=None if proxy is None else proxy.reveal())
+        except (ImportError, ValueError, httpx2.InvalidURL):  # their texts may quote a password
+            raise ProxyUnusable("the proxy cannot be used") from None
+        return RemoteOnlyTransport(inner, is_proxied=proxy is not None) if self._is_remote else inner
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for transport in self._transports.values():
+            await transport.aclose()
