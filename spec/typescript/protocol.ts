@@ -11,6 +11,7 @@ export type Command =
   | AbortRetryCommand
   | AbortToolCommand
   | CancelAgentCommand
+  | MessageAgentCommand
   | BashCommand
   | AbortBashCommand
   | GetStateCommand
@@ -112,6 +113,7 @@ export type Response =
   | AbortRetryResponse
   | AbortToolResponse
   | CancelAgentResponse
+  | MessageAgentResponse
   | BashResponse
   | AbortBashResponse
   | GetStateResponse
@@ -666,7 +668,7 @@ export interface HelloCommand {
 
 /**
  * List the sub-agents that the session has started, on all branches, in the order in which they began.
- * Rules: C-11, C-9, R-SUB-07.
+ * Rules: C-11, C-9, R-SUB-07, R-SUB-10.
  * This program's alone.
  */
 export interface ListAgentsCommand {
@@ -694,6 +696,24 @@ export interface ListSessionsCommand {
   cursor?: string | null;
   /** How many sessions to return at most; 50 by default. */
   limit?: number | null;
+}
+
+/**
+ * Give a message to one sub-agent that works; it is delivered before the sub-agent's next answer, or returned.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-10.
+ * This program's alone.
+ */
+export interface MessageAgentCommand {
+  /** The type of the record. */
+  type: "message_agent";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`). */
+  agentId: string;
+  /** Its text; no skill, template or command in it is expanded. */
+  message: string;
+  /** A name for the message: repeated with the same one, it is not given again. */
+  messageId?: string | null;
 }
 
 /**
@@ -1618,6 +1638,23 @@ export interface ListSessionsResponse {
 }
 
 /**
+ * `message_agent` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface MessageAgentResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "message_agent";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: AgentMessageAccepted;
+}
+
+/**
  * `navigate_tree` was carried out, or accepted.
  * This program's alone.
  */
@@ -2380,7 +2417,7 @@ export interface SessionInfoChanged {
 
 With `agent` where it has begun and where it has ended, and between them with `event` for each record of its
 conversation.
- * Rules: R-SUB-09.
+ * Rules: R-SUB-09, R-SUB-10.
  * This program's alone.
  */
 export interface SubagentEvent {
@@ -2695,6 +2732,26 @@ export interface AgentInfo {
   sessionFile?: string;
   /** All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then). */
   usage?: Usage;
+  /** Those that it was given while it worked, in their order; absent without any. */
+  messages?: AgentMessage[];
+}
+
+/** A message to a sub-agent (`message_agent`). */
+export interface AgentMessage {
+  /** Its name, as the client has given it, or as the response to `message_agent` has it. */
+  messageId: string;
+  /** The message. */
+  text: string;
+  /** `delivered`: the sub-agent's session has it. `returned`: the sub-agent ended without it, or has refused it. */
+  state: "accepted" | "delivered" | "returned";
+}
+
+/** A message to a sub-agent. */
+export interface AgentMessageAccepted {
+  /** Its name; one that was given none has got one. */
+  messageId: string;
+  /** `accepted` the first time; of one that is repeated, what became of it. */
+  state: "accepted" | "delivered" | "returned";
 }
 
 /** Something that the user has to know, and that does not end the process. */
@@ -4234,6 +4291,7 @@ export interface ResponseOf {
   abort_retry: AbortRetryResponse;
   abort_tool: AbortToolResponse;
   cancel_agent: CancelAgentResponse;
+  message_agent: MessageAgentResponse;
   bash: BashResponse;
   abort_bash: AbortBashResponse;
   get_state: GetStateResponse;

@@ -438,6 +438,8 @@ class Servers:
             with trio.move_on_after(self._given.settings.startup_wait_s):
                 for server in self._servers:
                     await server.settled.wait()
+        for server in self._servers:
+            server.refresh()
         if not self._section:
             self._section = self._made_section()
         if self._section:

@@ -1,6 +1,6 @@
 """What a connection to a server can do, and how it fails, without the library of the protocol."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import trio
@@ -134,6 +134,22 @@ class ServerLink(Protocol):
 
         Returns:
             Why some can't be called over this connection, by name: what they mark is not allowed.
+        """
+        ...
+
+    @property
+    def announces(self) -> Sequence[str]:
+        """The lists whose changes `listen` reports: `tools`, `prompts`. Empty where the server reports them unasked."""
+        ...
+
+    async def listen(self) -> None:
+        """Ask the server for the changes of its lists, and wait until it has ended that in order.
+
+        When it has agreed, and at each change, the list is reported as changed (`ServerHooks.changed`).
+
+        Raises:
+            ServerError: The server refuses, or has ended that in another way.
+            LinkLost: The connection has ended.
         """
         ...
 

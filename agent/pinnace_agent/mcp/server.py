@@ -19,7 +19,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import trio
 
-from pinnace_agent.config.server_entries import ServerEntry
+from pinnace_agent.config.server_entries import ServerEntry, is_number
+from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.definitions import OfferedTool, WrongTool, read_tool
@@ -49,6 +50,7 @@ VIEW_S: Final = 5.0
 """Between two looks at whether a server in a sandbox sees what a new one would."""
 RENEWAL_S: Final = 60.0
 """How long open calls may go on once it does not."""
+_METHOD_NOT_FOUND: Final = -32601
 _LIST_QUIET_S: Final = 0.5
 _LIST_EVERY_S: Final = 2.0
 
@@ -101,6 +103,8 @@ class Server:
         self._changed = trio.Event()
         """The state is another one."""
         self._relist = trio.Event()
+        self._counts_until_s = math.inf
+        """When the list of its tools counts no longer."""
         self._limit = trio.CancelScope()
         self._attempt = trio.CancelScope()
         if not entry.is_enabled:
@@ -192,13 +196,35 @@ class Server:
         self.link, self.error, self.challenge = link, None, None
         self._become("connected")
         self.settled.set()
+        async with open_flat_nursery() as nursery:
+            if link.announces:
+                nursery.start_soon(self._listen, link)
+            while True:
+                with trio.move_on_after(math.inf if link.is_current is None else VIEW_S) as looking:
+                    await self._relist.wait()
+                if not looking.cancelled_caught:
+                    await self._list_again(link)
+                if await _is_outdated(link):
+                    await self._renew(link)
+
+    async def _listen(self, link: ServerLink) -> None:
+        """Have the server report changes of its lists, again after a while when it has ended that; a few times."""
+        tries = 0
         while True:
-            with trio.move_on_after(math.inf if link.is_current is None else VIEW_S) as looking:
-                await self._relist.wait()
-            if not looking.cancelled_caught:
-                await self._list_again(link)
-            if await _is_outdated(link):
-                await self._renew(link)
+            begun_s = trio.current_time()
+            try:
+                await link.listen()
+            except LinkLost:
+                return  # what ends the connection is known there
+            except ServerError as error:
+                if error.code == _METHOD_NOT_FOUND:
+                    return
+            if trio.current_time() - begun_s > _LASTING_S:
+                tries = 0
+            if tries == len(_RESTARTS_S):
+                return
+            await trio.sleep(_RESTARTS_S[tries] * random.uniform(0.8, 1.2))  # no secret
+            tries += 1
 
     async def _renew(self, link: ServerLink) -> None:
         """Connect anew when no request is open, or after a while."""
@@ -251,6 +277,12 @@ class Server:
         """List its tools again, soon."""
         self._relist.set()
 
+    def refresh(self) -> None:
+        """List its tools again, soon, if the list is older than the server has said that it counts."""
+        if trio.current_time() >= self._counts_until_s:
+            self._counts_until_s = math.inf
+            self.tools_changed()
+
     async def _list_again(self, link: ServerLink) -> None:
         await trio.sleep(_LIST_QUIET_S)
         self._relist = trio.Event()
@@ -265,6 +297,7 @@ class Server:
         found: dict[str, OfferedTool] = {}
         schemas: dict[str, Mapping[str, object]] = {}
         dropped: list[str] = []
+        self._counts_until_s = math.inf
         raw = await self.pages(link, "tools/list", "tools", dropped) if "tools" in link.capabilities else []
         size = 0
         for each in raw:
@@ -313,6 +346,8 @@ class Server:
         for _ in range(limits.PAGES):
             result = await link.request(method, params, self.entry.timeout_s)
             page, cursor = result.get(key), result.get("nextCursor")
+            if key == "tools":
+                self._limit_age(result.get("ttlMs"))
             items += page if is_list(page) else []
             size += await trio.to_thread.run_sync(_size, page)
             if len(items) > limits.LISTED or size > limits.LISTED_BYTES:
@@ -327,6 +362,11 @@ class Server:
             params = {"cursor": cursor}
         problems.append(f"{method}: more than {limits.PAGES} pages")
         return items
+
+    def _limit_age(self, ttl_ms: object) -> None:
+        """Take how long a page of the list counts; one that says nothing, or no time at all, counts until a change."""
+        if is_number(ttl_ms) and ttl_ms > 0:
+            self._counts_until_s = min(self._counts_until_s, trio.current_time() + ttl_ms / 1000)
 
     # Calls.
 

@@ -3,18 +3,19 @@
 An agent that a run starts (a sub-agent) is a session of its own. The session that started it holds two entries: that it
 has begun, on the disk before the agent does anything, and that it has ended, with what it has used. What has begun and
 not ended when a file is opened was cut, and its usage is read from its own file, so that it is counted once: the entry
-that counts it is the one that ends it. Rules R-SUB-02, R-SUB-06, R-SUB-07.
+that counts it is the one that ends it. A message that it is given while it works is an entry, too, and it has been
+delivered where its own file has it. Rules R-SUB-02, R-SUB-06, R-SUB-07, R-SUB-10.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, NotRequired
+from typing import Final, Literal, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.session.opening import read_text
 from pinnace_agent.session.store.lease import LeaseHeld, take_waiting
 from pinnace_agent.session.totals import FileTotals, file_totals
@@ -24,6 +25,8 @@ from pinnace_spec.rules import errors
 
 CHILD_BEGUN: Final = "pinnace.child"
 """The type of the custom entry of an agent that has begun."""
+CHILD_MESSAGE: Final = "pinnace.child_message"
+"""The type of the custom entry of a message to one that works."""
 USAGE_KIND: Final = "subagent"
 """The kind of the usage entry of one that has ended."""
 _FOLDER_SUFFIX: Final = ".children"
@@ -33,6 +36,8 @@ _AGENT_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 ChildEnd = Literal["completed", "failed", "cancelled", "interrupted"]
 """`failed`: its run has, or its process has ended. `interrupted`: the process that had started it has ended."""
+MessageState = Literal["accepted", "delivered", "returned"]
+"""`delivered`: its conversation has the message. `returned`: it never will."""
 
 
 class ChildBegun(TypedDict):
@@ -60,6 +65,34 @@ class ChildEnded(TypedDict):
     usage: Usage
     agentId: str
     outcome: ChildEnd
+    returned: NotRequired[list[str]]
+    """The ids of messages to it that were not delivered."""
+
+
+class ChildMessage(TypedDict):
+    """What is kept of a message to an agent that works: the data of its entry."""
+
+    agentId: str
+    parentId: str
+    """As that of its beginning."""
+    messageId: str
+    text: str
+
+
+class ShownMessage(TypedDict):
+    """A message to an agent, for clients."""
+
+    messageId: str
+    text: str
+    state: MessageState
+
+
+class ChildRemains(NamedTuple):
+    """What the file of an agent holds whose process has ended."""
+
+    usage: Usage
+    message_ids: frozenset[str]
+    """Of the messages of its user."""
 
 
 def children_folder(session_path: str | os.PathLike[str]) -> Path:
@@ -73,9 +106,9 @@ def child_file(session_path: str | os.PathLike[str], agent_id: str) -> Path:
     return children_folder(session_path) / f"{agent_id}.jsonl"
 
 
-def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd) -> ChildEnded:
-    """Return the fields of the entry that ends an agent and counts its usage."""
-    return {
+def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd, returned: Iterable[str] = ()) -> ChildEnded:
+    """Return the fields of the entry that ends an agent, counts its usage, and names messages that it did not get."""
+    ended: ChildEnded = {
         "kind": USAGE_KIND,
         "provider": begun["provider"],
         "model": begun["model"],
@@ -83,6 +116,9 @@ def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd) -> ChildEnde
         "agentId": begun["agentId"],
         "outcome": outcome,
     }
+    if ids := list(returned):
+        ended["returned"] = ids
+    return ended
 
 
 def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) -> Iterator[ChildEnded]:
@@ -93,23 +129,31 @@ def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) 
         session_id: Its id.
         session_path: Its file, which this process may append to.
     """
+    entries = list(entries)
+    messages = _messages(entries, session_id)
     for begun in _unended(entries, session_id):
         path = child_file(session_path, begun["agentId"])
+        sent = [each["messageId"] for each in messages.get(begun["agentId"], ())]
         if not path.parent.is_dir():
-            yield child_ended(begun, usage_of(file_totals(())), "interrupted")
+            yield child_ended(begun, usage_of(file_totals(())), "interrupted", sent)
             continue
         try:
             lease = take_waiting(path, _LEASE_WAIT_S)
         except (LeaseHeld, OSError):
             continue
         try:
-            yield child_ended(begun, usage_of(_used(path)), "interrupted")
+            remains = child_remains(path)
+            lost = (each for each in sent if each not in remains.message_ids)
+            yield child_ended(begun, remains.usage, "interrupted", lost)
         finally:
             lease.release()
 
 
 def listed_children(
-    entries: Iterable[Entry], session_id: str, session_path: str | os.PathLike[str] | None
+    entries: Iterable[Entry],
+    session_id: str,
+    session_path: str | os.PathLike[str] | None,
+    working: Callable[[str], Mapping[str, MessageState]] = lambda _: {},
 ) -> list[Mapping[str, object]]:
     """Return every agent that a session has started, for clients, in the order in which they began.
 
@@ -117,13 +161,25 @@ def listed_children(
         entries: Those of the session.
         session_id: Its id.
         session_path: Its file; None: it is in memory.
+        working: Returns the states of the messages to one that works, by their ids.
     """
     listed: dict[str, dict[str, object]] = {}
+    returned: dict[str, Collection[str]] = {}
+    entries = list(entries)
     for entry in entries:
         if (begun := _begun(entry, session_id)) is not None:
             listed[begun["agentId"]] = shown_child(begun, session_path)
         elif (ended := _ended(entry)) is not None and ended["agentId"] in listed:
             listed[ended["agentId"]].update(state=ended["outcome"], usage=ended["usage"])
+            returned[ended["agentId"]] = ended.get("returned", ())
+    for agent_id, messages in _messages(entries, session_id).items():
+        if agent_id in listed:
+            states: dict[str, MessageState] = {each["messageId"]: "accepted" for each in messages}
+            if (back := returned.get(agent_id)) is None:
+                states.update(working(agent_id))
+            else:
+                states = {each: message_end(each, back) for each in states}
+            listed[agent_id]["messages"] = shown_messages({m["messageId"]: m["text"] for m in messages}, states)
     return list(listed.values())
 
 
@@ -141,6 +197,16 @@ def shown_child(begun: ChildBegun, session_path: str | os.PathLike[str] | None) 
     return agent
 
 
+def message_end(message_id: str, returned: Collection[str]) -> MessageState:
+    """Return what became of a message to an agent that has ended."""
+    return "returned" if message_id in returned else "delivered"
+
+
+def shown_messages(texts: Mapping[str, str], states: Mapping[str, MessageState]) -> list[ShownMessage]:
+    """Return the messages to an agent, for clients."""
+    return [{"messageId": each, "text": text, "state": states[each]} for each, text in texts.items()]
+
+
 def usage_of(totals: FileTotals) -> Usage:
     """Return the totals of a session as the usage of one request. How its cost is divided is not known."""
     tokens, cost = totals["tokens"], totals["cost"]
@@ -154,24 +220,45 @@ def usage_of(totals: FileTotals) -> Usage:
     }
 
 
-def usage_in_file(path: str | os.PathLike[str]) -> Usage:
-    """Return what the session in a file has used, whose process has ended."""
-    return usage_of(_used(Path(path)))
+def child_remains(path: str | os.PathLike[str]) -> ChildRemains:
+    """Return what the session in a file has used, whose process has ended, and the messages that it has."""
+    totals, message_ids = _used(Path(path))
+    return ChildRemains(usage_of(totals), message_ids)
 
 
-def _used(path: Path) -> FileTotals:
-    """Return what a session has used, with the agents of its own that were cut with it."""
+def _used(path: Path) -> tuple[FileTotals, frozenset[str]]:
+    """Return what a session has used, with the agents of its own that were cut with it, and the ids of messages."""
     try:
         text = read_text(path)
     except errors.ClientError:  # it was cut before it had a file, or can't be read any more
-        return file_totals(())
+        return file_totals(()), frozenset()
     entries = list(text.entries)
     session_id = str((text.header or {}).get("id"))
     lost = [
-        {"type": "usage", "usage": usage_of(_used(child_file(path, begun["agentId"])))}
+        {"type": "usage", "usage": child_remains(child_file(path, begun["agentId"])).usage}
         for begun in _unended(entries, session_id)
     ]
-    return file_totals([*text.entries, *lost])
+    ids = (each.get("messageId") for each in entries if each.get("type") == "message")
+    return file_totals([*entries, *lost]), frozenset(each for each in ids if isinstance(each, str))
+
+
+def _messages(entries: Iterable[Entry], session_id: str) -> dict[str, list[ChildMessage]]:
+    """Return the messages to each agent of a session, in their order."""
+    found: dict[str, list[ChildMessage]] = {}
+    for entry in entries:
+        if entry.get("type") != "custom" or entry.get("customType") != CHILD_MESSAGE:
+            continue
+        data = as_object(entry.get("data")) or {}
+        agent_id, message_id = _text(data, "agentId"), _text(data, "messageId")
+        if data.get("parentId") == session_id and agent_id and message_id:
+            kept: ChildMessage = {
+                "agentId": agent_id,
+                "parentId": session_id,
+                "messageId": message_id,
+                "text": _text(data, "text"),
+            }
+            found.setdefault(agent_id, []).append(kept)
+    return found
 
 
 def _unended(entries: Iterable[Entry], session_id: str) -> list[ChildBegun]:
@@ -225,6 +312,8 @@ def _ended(entry: Entry) -> ChildEnded | None:
         "agentId": agent_id,
         "outcome": state,
     }
+    if back := [each for each in as_array(entry.get("returned")) if isinstance(each, str)]:
+        ended["returned"] = back
     return ended
 
 

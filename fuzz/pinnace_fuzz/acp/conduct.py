@@ -29,6 +29,8 @@ from pinnace_fuzz.judge.session import NoSuchScenario, about, compare, exit_code
 
 OURS: Final = "pinnace"
 """What `agentInfo.name` is of this project's agent."""
+SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status")
+"""Those that a scenario may need."""
 _SLOW_CONFIRMATIONS: Final = 2
 _MORE_PATIENCE: Final = 1.5
 
@@ -136,7 +138,8 @@ def _probe(kit: AcpKit) -> AcpAgentDescription:
     has = {
         "llm": has_llm,
         "tools": "tools" in kit.adapter.capabilities,
-        **{name: sessions.get(name) is not None for name in ("list", "resume", "close", "delete")},
+        **{name: sessions.get(name) is not None for name in SESSION_CAPABILITIES},
+        "auth-status": (as_object(offers.get("auth")) or {}).get("status") is not None,
         "load": offers.get("loadSession") is True,
         # An agent without a model may refuse a session for want of a key; with the judge's own model it may not.
         "session": bool(session) or has_llm,

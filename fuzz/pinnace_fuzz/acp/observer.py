@@ -125,7 +125,7 @@ class Observer:
             return
         method, params = opened
         session = self._session(params)
-        if method == "session/new" and "result" in message:
+        if method in ("session/new", "session/fork") and "result" in message:
             self._sessions.setdefault(message["result"]["sessionId"], _Session()).is_named = True
         elif method in ("session/load", "session/resume") and session is not None:
             session.loads -= method == "session/load"

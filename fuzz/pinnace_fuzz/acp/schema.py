@@ -4,6 +4,7 @@
 `@agentclientprotocol/sdk` 2.4.0 has them (Apache License 2.0). A message is held to the type that the schema names for
 its method and side; a method that the schema does not have must begin with an underscore. Sessions of sub-agents, which
 the protocol has since 20 November 2026, are in the unstable schemas of that package: `subagents.json` has their types.
+`unstable_methods.json` has those of further methods that are announced by a capability.
 """
 
 import json
@@ -21,6 +22,8 @@ SCHEMAS: Final[Mapping[int, str]] = {1: "schema.json", 2: "schema_v2.json"}
 """The file of each version."""
 SUBAGENTS: Final = "subagents.json"
 """The types of sub-agents, of each version."""
+UNSTABLE_METHODS: Final = "unstable_methods.json"
+"""The types of methods of the unstable schema, of the versions in which agents of this project have them."""
 _ENVELOPE: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _LONGEST_ERRORS: Final = 3
 
@@ -96,7 +99,7 @@ def _shown(message: Json) -> str:
 def _schema(version: int) -> dict[str, Any]:
     schema = _file(SCHEMAS[version])
     subagents = _file(SUBAGENTS)[str(version)]
-    schema["$defs"] |= subagents["$defs"]
+    schema["$defs"] |= subagents["$defs"] | _file(UNSTABLE_METHODS).get(str(version), {}).get("$defs", {})
     kinds = schema["$defs"]["SessionUpdate"]
     variants: list[Any] = kinds.get("oneOf") or kinds["anyOf"]
     for update in subagents["updates"]:

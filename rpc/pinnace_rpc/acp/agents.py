@@ -116,6 +116,16 @@ class Agents:
         words = (*flags, *(() if session is None else ("--session", session)))
         return OpenedAgent(await self.start(cwd, *words, servers=servers))
 
+    async def has_agent(self, session_id: str) -> bool:
+        """Return whether an agent of the host has a session, at work or at rest.
+
+        Raises:
+            AgentStartError: The host does not answer.
+        """
+        from pinnace_rpc.acp.hosted import has_agent, runs_host
+
+        return runs_host(os.environ) and await trio.to_thread.run_sync(has_agent, os.environ, session_id)
+
     async def remove(self, session_id: str) -> None:
         """Have the host forget the agents of a session that is to be deleted.
 

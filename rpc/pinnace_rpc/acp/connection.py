@@ -16,6 +16,7 @@ from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.agents import Agents, OpenedAgent
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import CoreEnded, EditorAgent
+from pinnace_rpc.acp.figures import data_of
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.session import Session, open_session
@@ -32,6 +33,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 from pinnace_rpc.acp.translation.mcp_servers import read_servers
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.parts import API_KEY
+from pinnace_rpc.acp.translation.titles import session_title
 from pinnace_rpc.acp.translation.version import Client, Operation
 from pinnace_rpc.host.agents.ports import AgentStartError
 from pinnace_spec.rules.errors import NO_MODEL
@@ -146,13 +148,21 @@ class Connection:
                 self._check_stored(request.method)
                 shows = self._translation.shows_history(request.method, params)
                 self._begin(request.id, partial(self._open_stored, params, shows=shows))
+            case "delete" | "fork" | "set_title" | "status":
+                if (library := self._library) is None:
+                    raise _unknown_method(request.method)
+                works: Mapping[str, Callable[[Library, Params], Awaitable[Mapping[str, object] | NamedSession]]] = {
+                    "delete": self._delete,
+                    "fork": self._fork,
+                    "set_title": self._set_title,
+                    "status": self._status,
+                }
+                self._begin(request.id, partial(works[operation], library, params))
+            case "auth_status":
+                self._begin(request.id, self._auth_status)
             case "list":
                 self._check_stored(request.method)
                 self._begin(request.id, partial(self._list, params))
-            case "delete":
-                if self._library is None:
-                    raise _unknown_method(request.method)
-                self._begin(request.id, partial(self._delete, self._library, params))
             case "close":
                 self._begin(request.id, partial(self._close, params))
             case "set_mode":
@@ -165,10 +175,9 @@ class Connection:
                 session.work.prompt(request.id, params)
             case "steer":
                 self._session(params).work.steer(request.id, params)
-            case "cancel_call":
-                self._begin(request.id, partial(self._session(params).cancel_call, params, "toolCallId"))
-            case "cancel_terminal":
-                self._begin(request.id, partial(self._session(params).cancel_call, params, "terminalId"))
+            case "cancel_call" | "cancel_terminal":
+                name = "toolCallId" if operation == "cancel_call" else "terminalId"
+                self._begin(request.id, partial(self._session(params).cancel_call, params, name))
             case _:
                 assert_never(operation)
 
@@ -252,6 +261,12 @@ class Connection:
             session.work.expect_keys()
         return {"_meta": {}}
 
+    async def _auth_status(self) -> Mapping[str, object]:
+        if self._is_logged_out:
+            return {"state": "unauthenticated"}
+        has_model = await trio.to_thread.run_sync(self._agents.has_model)
+        return {"state": "authenticated" if has_model else "unauthenticated"}
+
     async def _list(self, params: Params) -> Mapping[str, object]:
         cwd = params.nullable_path("cwd")
         cursor = params.nullable_text("cursor")
@@ -288,6 +303,56 @@ class Connection:
             raise _no_model()
         await session.prepare()
         return NamedSession({"sessionId": session.id, **session.described()}, session)
+
+    async def _fork(self, library: Library, params: Params) -> NamedSession:
+        """Open a copy of a session, as it is in its file now; the session itself goes on."""
+        self._check_logged_in()
+        cwd = params.folder("cwd")
+        servers, folders = read_servers(params, self._translation.server_fields), _folders(params)
+        session_id = params.text("sessionId")
+        source = await trio.to_thread.run_sync(library.first, session_id)
+        if source is None and session_id not in self._sessions:
+            raise unknown_session(session_id)
+        # An open session without a file has nothing that a copy could have.
+        words = () if source is None else ("--fork", str(source.path))
+        session = await self._opened(cwd, None, folders, servers, words)
+        await session.prepare()
+        return NamedSession({"sessionId": session.id, **session.described()}, session)
+
+    async def _set_title(self, library: Library, params: Params) -> Mapping[str, object]:
+        """Name a session, which need not be open."""
+        from pinnace_agent.session.tree import clean_name  # not before the first answer
+
+        session_id, name = params.text("sessionId"), clean_name(params.text("title"))
+        if name is None:
+            raise params.invalid("title", "must have a character that can be shown")
+        async with self._opening_alone(session_id):
+            if (session := self._sessions.get(session_id)) is not None:
+                data_of(await session.core.ask("set_session_name", name=name), {})
+            else:
+                await self._name_stored(library, session_id, name)
+        return {"title": session_title(name, "")}
+
+    async def _name_stored(self, library: Library, session_id: str, name: str) -> None:
+        """Have an agent of its own name a session that is not open here."""
+        if (stored := await trio.to_thread.run_sync(library.first, session_id)) is None:
+            raise unknown_session(session_id)
+        await trio.to_thread.run_sync(library.check_free, stored.path)
+        process = await self._agents.start_passing(stored.cwd, "--session", str(stored.path))
+        core = self._attended(OpenedAgent(process))
+        try:
+            data_of(await core.ask("set_session_name", name=name), {})
+        finally:
+            core.close()
+        await core.ended.wait()  # its file is free again
+
+    async def _status(self, library: Library, params: Params) -> Mapping[str, object]:
+        session_id = params.text("sessionId")
+        if session_id in self._sessions or await self._agents.has_agent(session_id):
+            return {"status": "open"}
+        if await trio.to_thread.run_sync(library.first, session_id) is None:
+            raise unknown_session(session_id)
+        return {"status": "saved"}
 
     async def _open_stored(self, params: Params, *, shows: bool) -> NamedSession:
         async with self._opening_alone(params.text("sessionId")):
@@ -333,12 +398,14 @@ class Connection:
             self._folders[session_id] = folders
         return session
 
-    async def _opened(self, cwd: str, stored: str | None, folders: Sequence[str], servers: str | None) -> Session:
+    async def _opened(
+        self, cwd: str, stored: str | None, folders: Sequence[str], servers: str | None, words: Sequence[str] = ()
+    ) -> Session:
         """Return a session with an agent of its own, a stored one or a new one, with these folders and servers.
 
-        Cancelled, a new agent is ended, and one that outlives this is left.
+        Its command line has `words`, too. Cancelled, a new agent is ended, and one that outlives this is left.
         """
-        flags = [word for folder in folders for word in ("--add-dir", folder)]
+        flags = [*words, *(word for folder in folders for word in ("--add-dir", folder))]
         opened = await self._agents.agent_of(cwd, stored, flags, servers)
         core = self._attended(opened)
         try:

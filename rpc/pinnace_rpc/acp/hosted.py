@@ -223,8 +223,7 @@ def remove_agents(environment: Mapping[str, str], session_id: str) -> None:
         AgentStartError: The host refuses, or is lost on the way.
     """
     try:
-        listed = as_array(next(answers(environment, ListAgents(watches=False)))["agents"])
-        rows = [row for each in listed if (row := as_object(each) or {}).get("sessionId") == session_id]
+        rows = _rows(environment, session_id)
         for row in rows:
             if row["clients"] and row["state"] not in _ENDING:
                 raise AgentUsed(f"another client uses the session, by the agent {row['name']} of the host")
@@ -234,6 +233,26 @@ def remove_agents(environment: Mapping[str, str], session_id: str) -> None:
         return
     except (NoAnswer, StopIteration) as error:
         raise AgentStartError(str(error) or _LOST) from None
+
+
+def has_agent(environment: Mapping[str, str], session_id: str) -> bool:
+    """Return whether an agent of the host has a session in its process. Blocks.
+
+    Raises:
+        AgentStartError: The host is lost on the way.
+    """
+    try:
+        return any(row["state"] not in _ENDING for row in _rows(environment, session_id))
+    except NoHost:
+        return False
+    except (NoAnswer, StopIteration) as error:
+        raise AgentStartError(str(error) or _LOST) from None
+
+
+def _rows(environment: Mapping[str, str], session_id: str) -> list[Mapping[str, object]]:
+    """Return the agents of the host that have a session. Raises as `answers` does."""
+    listed = as_array(next(answers(environment, ListAgents(watches=False)))["agents"])
+    return [row for each in listed if (row := as_object(each) or {}).get("sessionId") == session_id]
 
 
 def forget_agents(environment: Mapping[str, str], session_id: str) -> None:

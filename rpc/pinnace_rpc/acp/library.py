@@ -75,6 +75,10 @@ class Library:
             return gone[0]
         raise InvalidParams("params.cwd", f"is {cwd}, but the session belongs to {found[0].cwd}")
 
+    def first(self, session_id: str) -> StoredSession | None:
+        """Return the file of a session, in whatever folder it works; None: there is none."""
+        return next(iter(self._all(session_id)), None)
+
     def delete(self, session_id: str) -> None:
         """Delete the files of a session, with the copies of parts of it. It is no error if there is none.
 

@@ -127,6 +127,23 @@ class BlockingCommands(ABC):
         """
         self.request("cancel_agent", agentId=agent_id)
 
+    def message_agent(
+        self,
+        agent_id: str,
+        message: str,
+        *,
+        message_id: str | None = None,
+    ) -> replies.AgentMessageAccepted:
+        """Give a message to one sub-agent that works; it is delivered before the sub-agent's next answer, or returned.
+
+        Args:
+            agent_id: The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`).
+            message: Its text; no skill, template or command in it is expanded.
+            message_id: A name for the message: repeated with the same one, it is not given again.
+        """
+        data = self.request("message_agent", agentId=agent_id, message=message, messageId=message_id)
+        return cast("replies.AgentMessageAccepted", data_of("message_agent", data))
+
     def bash(self, command: str, *, exclude_from_context: bool | None = None) -> replies.ShellResult:
         """Run a shell command of the client.
 

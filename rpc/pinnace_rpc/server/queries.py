@@ -293,10 +293,9 @@ def _image_count(blocks: Iterable[object]) -> int:
 
 def list_agents(read: Read) -> Data:
     """The sub-agents that the session has started, with their ends."""
-    from pinnace_agent.session.child_agents import listed_children  # not at start
+    from pinnace_rpc.server.agent_messages import shown_agents  # not at start
 
-    session = read.agent.session
-    return {"agents": listed_children(session.tree.entries, session.id, session.path)}
+    return {"agents": shown_agents(read.agent)}
 
 
 def shown_model(model: Model) -> Model:

@@ -105,6 +105,13 @@ def cancel_agent(agent: "AgentReads", command: "cmd.CancelAgent") -> Data:
     return None
 
 
+def message_agent(agent: "AgentReads", command: "cmd.MessageAgent") -> Data:
+    """Give one sub-agent that works a message."""
+    from pinnace_rpc.server.agent_messages import give_message  # not at start
+
+    return give_message(agent, command)
+
+
 def set_label(agent: "AgentReads", command: "cmd.SetLabel") -> Data:
     """Label an entry of the session, or remove its label."""
     if agent.session.tree.find(command.entryId) is None:
@@ -126,5 +133,6 @@ SETTINGS: Final[Mapping[str, Callable[..., Data]]] = {
         set_label,
         abort_tool,
         cancel_agent,
+        message_agent,
     )
 }

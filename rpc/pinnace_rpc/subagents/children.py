@@ -2,7 +2,7 @@
 
 A sub-agent is begun in the session before it is started, and ended in it, with its usage, when its process has ended:
 so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it. Rules R-SUB-01
-to R-SUB-06, R-SUB-08, R-SUB-09.
+to R-SUB-06, R-SUB-08 to R-SUB-10.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -21,12 +21,17 @@ from pinnace_agent.core.trace_context import TRACE_VARIABLES
 from pinnace_agent.files.paths import gated_project_files
 from pinnace_agent.session.child_agents import (
     CHILD_BEGUN,
+    CHILD_MESSAGE,
     ChildBegun,
     ChildEnd,
+    ChildMessage,
+    MessageState,
     child_ended,
     child_file,
+    child_remains,
+    message_end,
     shown_child,
-    usage_in_file,
+    shown_messages,
     usage_of,
 )
 from pinnace_agent.session.conversation import Session
@@ -35,6 +40,7 @@ from pinnace_agent.session.library import create_session_file
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.totals import file_totals
 from pinnace_rpc.options.options import Options, StartupError
+from pinnace_rpc.subagents.mailbox import Mailbox
 from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process
 from pinnace_rpc.subagents.rights import (
     DEPTH_VARIABLE,
@@ -45,6 +51,8 @@ from pinnace_rpc.subagents.rights import (
     child_start,
 )
 from pinnace_spec.records.messages import DIALOG_METHODS, ApprovalMode, Model, Usage
+from pinnace_spec.rules import errors
+from pinnace_spec.rules.limits import MAX_QUEUED_MESSAGES
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.interpreter import EffectInterpreter
@@ -71,11 +79,13 @@ _SHOWN_RECORDS: Final[Collection[object]] = frozenset(
 class _Progress:
     """What a sub-agent has done, by its records."""
 
-    def __init__(self, begun: ChildBegun, session_file: str | None, report: Callable[[ChildReport], None]) -> None:
+    def __init__(
+        self, begun: ChildBegun, session_file: str | None, mailbox: Mailbox, report: Callable[[ChildReport], None]
+    ) -> None:
+        self._mailbox = mailbox
         self._report = report
         self._entries: list[Record] = []
         self.state = ChildReport(begun["agentId"], session_file, begun["provider"], begun["model"])
-        self.is_settled = False
         self.error = ""
         self.is_aborted = False
         self._asked, self.dialogs = trio.open_memory_channel[Record](_MOST_DIALOGS)
@@ -89,11 +99,13 @@ class _Progress:
                 line = " ".join(f"{record.get('toolName')} {first}".split())
                 self.show(self.state._replace(activity=line[:_SHOWN_CHARS]))
             case "message_end":
+                self._mailbox.delivered(record.get("messageId"))  # its file has it by now
                 self._take_message(as_object(record.get("message")) or {})
             case "agent_settled":
-                self.is_settled, self.is_aborted = True, record.get("aborted") is True
+                self.is_aborted = record.get("aborted") is True
                 if isinstance(limit := record.get("limit"), str):
                     self.error = f"it has reached its limit {limit}"
+                self._mailbox.settled(is_complete=self.is_complete)
             case "extension_ui_request" if record.get("method") in DIALOG_METHODS:
                 try:
                     self._asked.send_nowait(record)
@@ -120,6 +132,11 @@ class _Progress:
         self.show(state._replace(text=text) if text else state)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether nothing has cut its work."""
+        return not (self.error or self.is_aborted)
+
+    @property
     def usage(self) -> Usage:
         """What the messages so far have used."""
         return usage_of(file_totals(self._entries))
@@ -133,6 +150,12 @@ class _Running:
     cancellation: trio.CancelScope
     reserved: float
     """What it may cost."""
+    mailbox: Mailbox
+    has_task: trio.Event
+    """Set when it has accepted its task, which precedes every message."""
+    outgoing: "trio.MemorySendChannel[str]"
+    """Ids of the messages that it is to be sent."""
+    incoming: "trio.MemoryReceiveChannel[str]"
     has_begun: bool = False
     """Whether the session has its entry, which is where clients have its id from."""
     has_ended: bool = False
@@ -207,8 +230,18 @@ class Children:
             "cwd": start.session_folder,
         }
         cancellation = trio.CancelScope()
+        outgoing, incoming = trio.open_memory_channel[str](MAX_QUEUED_MESSAGES)
+        mailbox = Mailbox()
         running = self._running[agent_id] = _Running(
-            begun, start.approval, trio.Event(), cancellation, start.max_cost or 0
+            begun,
+            start.approval,
+            trio.Event(),
+            cancellation,
+            start.max_cost or 0,
+            mailbox,
+            trio.Event(),
+            outgoing,
+            incoming,
         )
         agent.approval.on_mode = self._change_modes
         try:
@@ -218,7 +251,7 @@ class Children:
             running.has_begun = True
             if self._is_shown:
                 self._show_state(session, begun)
-            progress = _Progress(begun, file, on_report)
+            progress = _Progress(begun, file, mailbox, on_report)
             outcome: ChildEnd = "cancelled"
             try:
                 with cancellation:
@@ -227,9 +260,10 @@ class Children:
                     outcome, progress.error = "cancelled", ""
             finally:
                 running.has_ended = True
-                last = self._ended(session, begun, progress, outcome)
+                last = self._ended(session, running, progress, outcome)
                 if self._is_shown:
-                    self._show_state(session, begun, state=outcome, usage=last.usage)
+                    messages = {"messages": last.messages} if last.messages else {}
+                    self._show_state(session, begun, state=outcome, usage=last.usage, **messages)
                 progress.show(last)
             return progress.state
         finally:
@@ -267,8 +301,36 @@ class Children:
         running = self._running.get(agent_id)
         if running is None or not running.has_begun or running.has_ended:
             return False
+        running.mailbox.close()
         running.cancellation.cancel()
         return True
+
+    def message(self, agent_id: str, message_id: str, text: str) -> None:
+        """Give one that works a message; see the port.
+
+        Raises:
+            ClientError: See the port.
+        """
+        assert self._agent is not None
+        running = self._running.get(agent_id)
+        if running is None or not running.has_begun:
+            raise errors.ClientError(errors.agent_not_found(agent_id), errors.ErrorCode.AGENT_NOT_FOUND)
+        if not running.mailbox.is_open:
+            refusal = errors.agent_not_running(agent_id, "ending")
+            raise errors.ClientError(refusal, errors.ErrorCode.AGENT_NOT_FOUND)
+        if running.mailbox.waiting >= MAX_QUEUED_MESSAGES:
+            raise errors.ClientError(errors.QUEUE_FULL, errors.ErrorCode.QUEUE_FULL)
+        session = self._agent.session
+        kept: ChildMessage = {"agentId": agent_id, "parentId": session.id, "messageId": message_id, "text": text}
+        if (failure := session.accept_custom(CHILD_MESSAGE, kept)) is not None:
+            raise errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED)
+        running.mailbox.accept(message_id, text)
+        running.outgoing.send_nowait(message_id)
+
+    def messages(self, agent_id: str) -> Mapping[str, MessageState]:
+        """Return what became of the messages to one that works; see the port."""
+        running = self._running.get(agent_id)
+        return {} if running is None else running.mailbox.states()
 
     async def _work(
         self, session: Session, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running
@@ -277,7 +339,11 @@ class Children:
         env = {**environment(), **self._withheld, **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
         file = progress.state.session_file
         words = (*start.words, *(("--no-session",) if file is None else ("--session", file)))
-        beside = (partial(self._answer, progress, request.call_id), partial(self._follow_mode, running))
+        beside = (
+            partial(self._answer, progress, request.call_id),
+            partial(self._follow_mode, running),
+            partial(_send_messages, running),
+        )
         outcome: ChildEnd = "failed"
         try:
             try:
@@ -295,26 +361,32 @@ class Children:
                     progress.show(progress.state)
                     # With words before it, it is no command of an extension, which only a user may give.
                     await process.ask("prompt", message=f"Task: {request.task}")
-                    await process.until(lambda: progress.is_settled)
-                    is_done = not (progress.error or progress.is_aborted)
-                    outcome = "completed" if is_done else "failed"
+                    running.has_task.set()
+                    await process.until(running.mailbox.close_if_over)
+                    outcome = "completed" if progress.is_complete else "failed"
                     if progress.is_aborted and not progress.error:
                         progress.error = "it was aborted"
                 except (ChildGone, ChildRefused) as error:
                     progress.error = str(error)
+                finally:
+                    running.mailbox.close()  # its process ends from here on
         except ChildRefused as error:
             progress.error = str(error)
         return outcome
 
-    def _ended(self, session: Session, begun: ChildBegun, progress: _Progress, outcome: ChildEnd) -> ChildReport:
+    def _ended(self, session: Session, running: _Running, progress: _Progress, outcome: ChildEnd) -> ChildReport:
         """Keep the end in the session, which counts the usage there, and return the last report."""
         assert self._agent is not None
-        file = progress.state.session_file
-        usage = progress.usage if file is None else usage_in_file(file)
-        session.keep_usage(child_ended(begun, usage, outcome))
+        file, mailbox = progress.state.session_file, running.mailbox
+        mailbox.close()
+        remains = None if file is None else child_remains(file)
+        usage = progress.usage if remains is None else remains.usage
+        returned = mailbox.not_delivered(None if remains is None else remains.message_ids)
+        session.keep_usage(child_ended(running.begun, usage, outcome, returned))
         self._agent.spend(usage)
         error = "" if outcome == "completed" else progress.error
-        return progress.state._replace(activity="", usage=usage, outcome=outcome, error=error)
+        messages = shown_messages(mailbox.texts, {each: message_end(each, returned) for each in mailbox.texts})
+        return progress.state._replace(activity="", usage=usage, outcome=outcome, error=error, messages=messages)
 
     def _start(self, agent: "EffectInterpreter", request: ChildRequest) -> ChildStart:
         profile, session = agent.profile, agent.session
@@ -402,6 +474,23 @@ class Children:
                     await process.ask("set_tool_approval", mode=mode)
                 except ChildGone:
                     return
+
+
+async def _send_messages(running: _Running, process: ChildProcess) -> None:
+    """Send an agent the messages that were accepted for it, once it has its task, one after the other."""
+    await running.has_task.wait()
+    mailbox = running.mailbox
+    async for message_id in running.incoming:
+
+        def take(answer: Record, message_id: str = message_id) -> None:
+            mailbox.answered(message_id, (as_object(answer.get("data")) or {}).get("disposition"))
+
+        # With words before it, as the task has: what a template or a skill is, its text does not decide.
+        text = f"Message: {mailbox.texts[message_id]}"
+        try:
+            await process.ask("steer", take, message=text, messageId=message_id)
+        except ChildGone:
+            mailbox.answered(message_id, None)
 
 
 def children_of(options: Options, configuration: Configuration, cwd: Path) -> Children:

@@ -57,6 +57,7 @@ class ChildProcess:
         self._waiting_for_room = trio.CancelScope()
         self._is_ending = False
         self._answers: dict[str, Record | None] = {}
+        self._on_answers: dict[str, Callable[[Record], None]] = {}
         self._news = trio.Event()
         self._sending = trio.Lock()
         self._count = 0
@@ -64,8 +65,15 @@ class ChildProcess:
         self.is_gone = False
         """Whether its stdout has ended."""
 
-    async def ask(self, command: str, **fields: object) -> Mapping[str, object]:
+    async def ask(
+        self, command: str, on_answer: Callable[[Record], None] | None = None, /, **fields: object
+    ) -> Mapping[str, object]:
         """Send a command and return the data of its answer.
+
+        Args:
+            command: Its name.
+            on_answer: Takes the answer before any record behind it is taken; this task may learn of it later.
+            fields: Those of the command.
 
         Raises:
             ChildGone: The process has ended, or has refused it.
@@ -73,6 +81,8 @@ class ChildProcess:
         self._count += 1
         identity = f"parent-{self._count}"
         self._answers[identity] = None
+        if on_answer is not None:
+            self._on_answers[identity] = on_answer
         try:
             await self.send({"id": identity, "type": command, **fields})
             while (answer := self._answers[identity]) is None:
@@ -81,6 +91,7 @@ class ChildProcess:
                 await self._news.wait()
         finally:
             del self._answers[identity]
+            self._on_answers.pop(identity, None)
         if answer.get("success") is not True:
             raise ChildGone(str(answer.get("error") or _NOT_ANSWERED))
         return as_object(answer.get("data")) or {}
@@ -156,6 +167,8 @@ class ChildProcess:
             self._on_record(record)
         elif isinstance(identity, str) and identity in self._answers:
             self._answers[identity] = record
+            if (on_answer := self._on_answers.get(identity)) is not None:
+                on_answer(record)
 
     def _ring(self) -> None:
         self._news.set()

@@ -26,7 +26,7 @@ from pinnace_spec.observers.invariants.frames import Alive, Framing, OnlyRecords
 from pinnace_spec.observers.invariants.names import NamesAgree
 from pinnace_spec.observers.invariants.queues import NothingStranded, QueuesShown, TextsConserved
 from pinnace_spec.observers.invariants.states import RefusedChangesNothing, StateAgrees
-from pinnace_spec.observers.invariants.subagents import SubagentsEnd
+from pinnace_spec.observers.invariants.subagents import AgentMessagesKept, SubagentsEnd
 from pinnace_spec.observers.invariants.sums import Sums
 from pinnace_spec.observers.invariants.surfaces import SurfacesOpen
 from pinnace_spec.observers.invariants.tools import CallsPaired, FileRequests, OutputGrows
@@ -56,6 +56,7 @@ OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     FileRequests,
     SurfacesOpen,
     SubagentsEnd,
+    AgentMessagesKept,
     Sums,
     Retries,
     Compactions,

@@ -15,6 +15,7 @@ COMMAND_DATES: Final[Mapping[str, Mapping[str, str]]] = {
     "abort_retry": {"since": "0.18.2"},
     "abort_tool": {"ours": "alone"},
     "cancel_agent": {"ours": "alone"},
+    "message_agent": {"ours": "alone"},
     "bash": {"since": "0.16.0"},
     "abort_bash": {"since": "0.16.0"},
     "get_state": {"since": "0.16.0"},

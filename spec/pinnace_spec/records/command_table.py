@@ -38,6 +38,11 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "cancel_agent": {
         "agentId": (str, ..., "agentId"),
     },
+    "message_agent": {
+        "agentId": (str, ..., "agentId"),
+        "message": (str, ..., "message"),
+        "messageId": (str, None, "messageId"),
+    },
     "bash": {
         "command": (str, ..., "command"),
         "excludeFromContext": (bool, False, "excludeFromContext"),
@@ -221,6 +226,7 @@ READS: Final = (
 SETTINGS: Final = (
     "abort_tool",
     "cancel_agent",
+    "message_agent",
     "set_session_name",
     "set_label",
     "set_model",
@@ -274,6 +280,7 @@ OVERTAKING: Final = (
 OWN_COMMANDS: Final = (
     "abort_tool",
     "cancel_agent",
+    "message_agent",
     "get_tools",
     "get_shortcuts",
     "get_completions",

@@ -303,6 +303,23 @@ class CancelAgent(CommandModel):
     """The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`)."""
 
 
+class MessageAgent(CommandModel):
+    """Give a message to one sub-agent that works; it is delivered before the sub-agent's next answer, or returned."""
+
+    since = None
+    group = "Runs"
+    kind = "setting"
+    errors = (E.AGENT_NOT_FOUND, E.QUEUE_FULL, E.SESSION_NOT_SAVED, *_WAITS)
+    answer = "AgentMessageAccepted"
+    type: Literal["message_agent"]
+    agentId: StrictStr
+    """The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`)."""
+    message: StrictStr
+    """Its text; no skill, template or command in it is expanded."""
+    messageId: Annotated[StrictStr, Field(min_length=1, max_length=MAX_MESSAGE_ID_CHARS)] | None = None
+    """A name for the message: repeated with the same one, it is not given again."""
+
+
 class Bash(CommandModel):
     """Run a shell command of the client."""
 

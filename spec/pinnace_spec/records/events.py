@@ -496,6 +496,15 @@ class McpServer(OutputModel):
         return self
 
 
+class AgentMessage(OutputModel):
+    """A message to a sub-agent (`message_agent`)."""
+
+    messageId: NonEmpty
+    text: str
+    state: Literal["accepted", "delivered", "returned"]
+    """`delivered`: the sub-agent's session has it. `returned`: the sub-agent ended without it, or has refused it."""
+
+
 class AgentInfo(OutputModel):
     """A sub-agent of the session."""
 
@@ -515,6 +524,8 @@ class AgentInfo(OutputModel):
     """Absent for a session in memory."""
     usage: Usage | None = None
     """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
+    messages: list[AgentMessage] | None = None
+    """Those that it was given while it worked, in their order; absent without any."""
 
 
 class SubagentEvent(OutputModel):

@@ -80,6 +80,15 @@ class Cleared(OutputModel):
     cleared: QueuedTexts
 
 
+class AgentMessageAccepted(OutputModel):
+    """A message to a sub-agent."""
+
+    messageId: NonEmpty
+    """Its name; one that was given none has got one."""
+    state: Literal["accepted", "delivered", "returned"]
+    """`accepted` the first time; of one that is repeated, what became of it."""
+
+
 class SeedReplaced(OutputModel):
     """Whether an extension prevented the replacement of the session."""
 

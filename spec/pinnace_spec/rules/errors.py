@@ -254,6 +254,11 @@ def agent_not_found(agent_id: str) -> str:
     return f"Sub-agent not found: {agent_id} (agentId: expected one that is running)"
 
 
+def agent_not_running(agent_id: str, state: str) -> str:
+    """Word that a sub-agent does not work any more."""
+    return f"Sub-agent not running: {agent_id} is {state} (agentId: expected one that is running)"
+
+
 def session_not_found(path: str) -> str:
     """Word that there is no file; none is made (R-SES-03)."""
     return f"Session file not found: {path}"

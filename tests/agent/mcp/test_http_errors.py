@@ -187,6 +187,38 @@ async def test_marked_arguments_are_headers_and_tools_with_wrong_marks_are_left_
     assert ["=?base64?WsO8cmljaA==?=", None] == [each.get("mcp-param-region") for each in sent]
 
 
+async def test_changes_are_reported_from_the_stream_on_until_it_is_cut(web: WebServer, tmp_path: Path) -> None:
+    """R-MCP-09: with what every request of that version has; the connection outlives the stream."""
+    acknowledged = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {}}
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    events = [f"event: message\ndata: {json.dumps(each)}\n\n" for each in (acknowledged, changed)]
+    capabilities = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {}}
+
+    def announcing(exchange: Exchange) -> None:
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, "resultType": "complete"}
+        exchange.result({**result, "ttlMs": 0, "cacheScope": "private"})
+
+    web.instead |= {"server/discover": announcing, "subscriptions/listen": lambda each: each.stream(*events)}
+    given = Environment({}, {"PI_CODING_AGENT_DIR": str(tmp_path)}, str(tmp_path))
+    found: list[str] = []
+
+    async def use(link: ServerLink) -> None:
+        with pytest.raises(ServerError):
+            await link.listen()
+        assert "content" in await link.request("tools/call", {"name": "echo"}, 5)
+
+    with trio.fail_after(60):
+        await open_link(
+            entry_of(web, protocol="auto"), given, ServerHooks(drop, found.append, str, None), "1", lambda: 1.0, use
+        )
+    [(message, headers)] = [each[1:] for each in web.seen if each[0] == "subscriptions/listen"]
+
+    assert found == ["tools", "prompts", "tools"]
+    assert message["params"]["notifications"] == {"toolsListChanged": True, "promptsListChanged": True}
+    assert (headers["mcp-method"], headers["mcp-protocol-version"]) == ("subscriptions/listen", "2026-07-28")
+    assert message["params"]["_meta"]
+
+
 async def test_a_server_that_is_busy_is_tried_again_twice(web: WebServer, tmp_path: Path) -> None:
     answers = [status(503), status(429, {"Retry-After": "1"})]
 

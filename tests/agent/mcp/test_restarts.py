@@ -1,16 +1,17 @@
 """When a server is connected again: how often, after how long, and for how long as it asks to wait itself."""
 
+import itertools
 import math
 import random
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pinnace_agent.config.server_entries import read_entry
-from pinnace_agent.mcp.ports import LinkLost, OnProgress, ServerLink, Unreachable
+from pinnace_agent.mcp.ports import LinkLost, OnProgress, ServerError, ServerLink, Unreachable
 from pinnace_agent.mcp.server import RENEWAL_S, VIEW_S, Server
 
 Outcome = Exception | float
@@ -31,6 +32,14 @@ class Listed:
         self.answers = trio.Event()
         """Calls wait for it."""
         self.answers.set()
+        self.announces: Sequence[str] = ()
+        self.listened_s: list[float] = []
+        self.heard: Callable[[], Awaitable[None]] = trio.sleep_forever
+        """What comes of listening."""
+
+    async def listen(self) -> None:
+        self.listened_s.append(trio.current_time())
+        await self.heard()
 
     def declare(self, schemas: Mapping[str, Mapping[str, object]]) -> Mapping[str, str]:
         del schemas
@@ -265,3 +274,83 @@ async def test_open_calls_end_before_their_server_is_replaced_but_not_for_ever(
             await wait_all_tasks_blocked(0.001)
         assert ended.is_set() is not is_endless
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "error", "expected"),
+    [
+        (0.0, ServerError(-32601, "unknown method"), []),
+        (0.0, ServerError(-32603, "too many"), [1.0, 2.0, 4.0, 8.0, 16.0]),
+        (10.0, None, [11.0, 12.0, 14.0, 18.0, 26.0]),
+        (100.0, ServerError(-32000, "cut"), [101.0] * 9),
+        (0.0, LinkLost("it has ended"), []),
+    ],
+)
+async def test_a_server_that_ends_the_stream_of_changes_is_asked_again_after_a_while(
+    autojump_clock: MockClock, lasts_s: float, error: Exception | None, expected: list[float]
+) -> None:
+    """R-MCP-09: not where it knows no such request, and five times in a row at most; its tools stay."""
+    link = Listed()
+    link.announces = ("tools",)
+
+    async def heard() -> None:
+        await trio.sleep(lasts_s)
+        if error is not None:
+            raise error
+
+    async def open_it(server: Server, use: Callable[[ServerLink], Awaitable[None]]) -> None:
+        del server
+        await use(link)
+
+    link.heard = heard
+    server = Server(read_entry("s", {"command": "x"}, "user", ""), open_it, lambda _: None)
+    with trio.move_on_after(1000):
+        await server.serve()
+
+    assert server.state == "connected"
+    times = link.listened_s
+    assert [round(later - sooner, 3) for sooner, later in itertools.pairwise(times)] == expected
+
+
+@pytest.mark.parametrize(("ttl_ms", "lists"), [(60_000, 2), (0, 1), ("soon", 1), (None, 1)])
+async def test_a_list_is_asked_for_again_when_it_is_wanted_and_counts_no_longer(
+    mock_clock: MockClock, ttl_ms: object, lists: int
+) -> None:
+    """R-MCP-10: not before, and not while nothing wants it. The clock stands while a page is counted in a thread."""
+    listed = [trio.Event(), trio.Event(), trio.Event()]
+
+    class Lasting(Listed):
+        capabilities: Mapping[str, object] = {"tools": {}}
+
+        async def request(
+            self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
+        ) -> Mapping[str, object]:
+            next(each for each in listed if not each.is_set()).set()
+            return {"tools": [], "ttlMs": ttl_ms}
+
+    async def open_it(server: Server, use: Callable[[ServerLink], Awaitable[None]]) -> None:
+        del server
+        await use(Lasting())
+
+    async def pass_time(time_s: float) -> None:
+        mock_clock.jump(time_s)
+        await wait_all_tasks_blocked()
+
+    server = Server(read_entry("s", {"command": "x"}, "user", ""), open_it, lambda _: None)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.serve)
+        await server.settled.wait()
+        await pass_time(59)
+        server.refresh()
+        await pass_time(1)
+        await pass_time(1)
+        assert not listed[1].is_set()
+        server.refresh()
+        await wait_all_tasks_blocked()
+        await pass_time(1)
+        if lists > 1:
+            await listed[1].wait()
+        await pass_time(1000)
+        nursery.cancel_scope.cancel()
+
+    assert [each.is_set() for each in listed] == [True, lists > 1, False]

@@ -74,6 +74,10 @@ FAULTS = {
     "works-on": ("R-ACP-72", "SUB/a-session-of-its-own"),
     "cancels-no-sub-agent": ("R-ACP-73", "SUB/cancelled-alone"),
     "opens-sub-agents": ("R-ACP-74", "SUB/a-session-of-its-own"),
+    "forks-into-itself": ("R-ACP-75", "SES/fork"),
+    "keeps-its-title": ("R-ACP-76", "SES/title"),
+    "always-open": ("R-ACP-77", "SES/status"),
+    "asks-for-a-login": ("R-ACP-78", "SES/auth-status"),
 }
 """A fault of the tiny agent -> the rule that it breaks, and the scenario that must show it."""
 

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -326,9 +327,10 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(version, int):
         raise Refused(-32602, "protocolVersion: no number")
     sessions: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
+    sessions |= {"fork": {}, "title": {}, "status": {}}
     return {
         "protocolVersion": version if is_wrong("any-version") else 1,
-        "agentCapabilities": {"loadSession": True, "sessionCapabilities": sessions},
+        "agentCapabilities": {"loadSession": True, "sessionCapabilities": sessions, "auth": {"status": {}}},
         "agentInfo": {"name": "tiny", "version": "1"},
     }
 
@@ -347,6 +349,53 @@ def reopened(params: dict[str, Any], *, is_replayed: bool) -> dict[str, Any]:
             update = {**update, "messageId": update["messageId"] + "x"}
         publish(kept["of"], kept["of"] != identity or update["sessionUpdate"] == "subagent_update", update)
     return {}
+
+
+def kept(stored: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: stored[name] for name in names if name in stored}
+
+
+def fork(params: dict[str, Any]) -> dict[str, Any]:
+    source = SESSIONS.get(params["sessionId"])
+    if source is None:
+        raise Refused(-32002, "no such session")
+    session = Session(f"s{next(numbers)}-{os.getpid()}", params["cwd"])
+    session.messages = source.messages if is_wrong("forks-into-itself") else [*source.messages]
+    session.shown = [*source.shown]
+    SESSIONS[session.id] = session
+    return {"sessionId": session.id}
+
+
+def set_title(params: dict[str, Any]) -> dict[str, Any]:
+    sessions = stored_sessions()
+    if params["sessionId"] not in sessions:
+        raise Refused(-32002, "no such session")
+    if not is_wrong("keeps-its-title"):
+        sessions[params["sessionId"]]["title"] = params["title"]
+        STORE.write_text(json.dumps(sessions))
+    return {"title": params["title"]}
+
+
+def status(params: dict[str, Any]) -> dict[str, Any]:
+    is_open = params["sessionId"] in SESSIONS
+    if not (is_open or params["sessionId"] in stored_sessions()):
+        raise Refused(-32002, "no such session")
+    return {"status": "open" if is_open or is_wrong("always-open") else "saved"}
+
+
+def auth_status(_: dict[str, Any]) -> dict[str, Any]:
+    if is_wrong("asks-for-a-login"):
+        raise Refused(-32000, "log in first")
+    return {"state": "not_required"}
+
+
+OF_LATER_DRAFTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "session/fork": fork,
+    "session/set_title": set_title,
+    "session/status": status,
+    "auth/status": auth_status,
+}
+METHODS |= set(OF_LATER_DRAFTS)
 
 
 def new(params: dict[str, Any]) -> dict[str, Any]:
@@ -372,7 +421,7 @@ async def requested(method: str, params: dict[str, Any], identity: Any) -> Any:
             return reopened(params, is_replayed=is_wrong("resumes-with-history"))
         case "session/list":
             found = {} if is_wrong("lists-nothing") else stored_sessions()
-            rows = [{"sessionId": each, "cwd": stored["cwd"]} for each, stored in found.items()]
+            rows = [{"sessionId": each, **kept(stored, "cwd", "title")} for each, stored in found.items()]
             return {"sessions": [row for row in rows if params.get("cwd") in (None, row["cwd"])]}
         case "session/close":
             session = opened(params["sessionId"])
@@ -417,7 +466,8 @@ async def take(message: Any) -> None:
             raise Refused(-32601, f"no method {method}")
         if not is_greeted[0] and method != "initialize" and not is_wrong("begins-early"):
             raise Refused(-32600, "not initialized")
-        result = await requested(method, params, identity)
+        later = OF_LATER_DRAFTS.get(method)
+        result = later(params) if later is not None else await requested(method, params, identity)
         is_greeted[0] = True
     except Refused as error:
         return write(id=identity, error={"code": error.code, "message": str(error)})

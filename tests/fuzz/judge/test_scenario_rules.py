@@ -42,7 +42,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-WRN-02": "A scenario can't mend a file of the user between two commands; tests do.",
     "R-WRN-03": "A scenario can't bring an extension that does not load; tests do.",
     **dict.fromkeys(
-        ("R-MCP-02", "R-MCP-03", "R-MCP-04", "R-MCP-05", "R-MCP-06", "R-MCP-07", "R-MCP-08", "R-MCP-20"),
+        (*(f"R-MCP-{number:02}" for number in range(2, 11)), "R-MCP-20"),
         "A scenario has no MCP server that answers; tests connect real ones.",
     ),
     **dict.fromkeys(

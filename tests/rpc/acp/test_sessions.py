@@ -295,13 +295,68 @@ def test_after_a_logout_nothing_begins_until_the_next_login(acp: StartAcp, work:
     offered = agent.call("initialize", protocolVersion=1)
     session = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
     agent.call("logout")
+    states = [agent.call("auth/status")["state"]]
     agent.call("session/set_mode", sessionId=session, modeId="ask")
     refused = [
         agent.error("session/new", cwd=str(work), mcpServers=[]),
         agent.error("session/prompt", sessionId=session, prompt=text("a")),
     ]
     agent.call("authenticate", methodId="api-key")
+    states.append(agent.call("auth/status")["state"])
 
-    assert offered["agentCapabilities"]["auth"] == {"logout": {}}
+    assert states == ["unauthenticated", "authenticated"]
+    assert offered["agentCapabilities"]["auth"] == {"logout": {}, "status": {}}
     assert [(each["code"], each["data"]["errorCode"]) for each in refused] == [(-32000, "logged_out")] * 2
     assert agent.call("session/prompt", sessionId=session, prompt=text("a"))["stopReason"] == "end_turn"
+
+
+def test_a_copy_is_a_session_of_its_own_with_the_conversation_so_far(acp: StartAcp, work: Path) -> None:
+    """Of an open session, of one that is stored alone, and of one without messages; it is shown as the source is."""
+    agent = acp(script=[{"text": "red"}, {"text": "round"}, {"text": "heavy"}])
+    session = opened(agent, work)
+    empty = agent.call("session/fork", sessionId=session, cwd=str(work), mcpServers=[])["sessionId"]
+    agent.call("session/prompt", sessionId=session, prompt=text("COLOUR"))
+    copy = agent.call("session/fork", sessionId=session, cwd=str(work), mcpServers=[])
+    agent.call("session/prompt", sessionId=copy["sessionId"], prompt=text("SHAPE"))
+    agent.call("session/prompt", sessionId=session, prompt=text("WEIGHT"))
+    agent.call("session/close", sessionId=session)
+    later = agent.call("session/fork", sessionId=session, cwd=str(work), mcpServers=[])["sessionId"]
+    texts = {}
+    for name in (session, copy["sessionId"], later):
+        before = len(agent.messages)
+        agent.call("session/load", sessionId=name, cwd=str(work), mcpServers=[])
+        shown = [each["params"]["update"] for each in agent.messages[before:] if each.get("method") == "session/update"]
+        texts[name] = [each["content"]["text"] for each in shown if each["sessionUpdate"].endswith("_chunk")]
+    unknown = agent.error("session/fork", sessionId="none", cwd=str(work), mcpServers=[])
+    elsewhere = agent.error("session/fork", sessionId=session, cwd="/no/such", mcpServers=[])
+
+    assert copy["configOptions"]
+    assert len({session, empty, copy["sessionId"], later}) == 4
+    assert texts[copy["sessionId"]] == ["COLOUR", "red", "SHAPE", "round"]
+    assert texts[session] == texts[later] == ["COLOUR", "red", "WEIGHT", "heavy"]
+    assert (unknown["code"], unknown["data"]["sessionId"], elsewhere["code"]) == (-32002, "none", -32602)
+
+
+def test_a_title_is_set_in_the_file_of_a_session_that_is_open_or_closed(acp: StartAcp, work: Path) -> None:
+    """An open session also reports it; the answer is what the list has."""
+    agent = acp(script=[{"text": "one"}])
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    first = agent.call("session/set_title", sessionId=session, title=" two\nsails\x07 ")
+    reported = agent.update("session_info_update", title="two sails")
+    agent.call("session/close", sessionId=session)
+    status = [agent.call("session/status", sessionId=session)]
+    second = agent.call("session/set_title", sessionId=session, title="masts")
+    status.append(agent.call("session/status", sessionId=session))
+    [listed] = agent.call("session/list")["sessions"]
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    status.append(agent.call("session/status", sessionId=session))
+    empty = agent.error("session/set_title", sessionId=session, title=" \n")
+    unknown = [agent.error(f"session/{each}", sessionId="none", title="x") for each in ("set_title", "status")]
+
+    assert [first, second] == [{"title": "two sails"}, {"title": "masts"}]
+    assert reported
+    assert listed["title"] == "masts"
+    assert status == [{"status": "saved"}] * 2 + [{"status": "open"}]
+    assert (empty["code"], empty["data"]["path"]) == (-32602, "params.title")
+    assert [(each["code"], each["data"]["sessionId"]) for each in unknown] == [(-32002, "none")] * 2

@@ -1,10 +1,12 @@
 """What clients and extensions see of servers: states, prompts, hints, servers of extensions, filters of tools."""
 
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
-from tests.rpc.mcp.conftest import Start, hostile
+from tests.agent.mcp.web_server import TOOL, Exchange, web_server
+from tests.rpc.mcp.conftest import HERE, Start, hostile
 from tests.rpc.mcp.test_hostile_servers import declared, prompt
 
 from pinnace_fuzz.script import Scripted
@@ -214,3 +216,40 @@ def tools_of(request: Any) -> list[str]:
     """Return the tools of the server in a request, as the server calls them."""
     names = [each["function"]["name"] for each in request.body["tools"]]
     return [name.removeprefix("mcp__hostile__") for name in names if name.startswith("mcp__")]
+
+
+def test_a_tool_that_comes_later_is_offered_without_a_reconnection(with_servers: Start) -> None:
+    """R-MCP-09: by a server of 2026-07-28, which reports changes to those alone that ask for them."""
+    entry = {"command": sys.executable, "args": ["-P", str(HERE / "listening_server.py")], "protocol": "auto"}
+    grow = {"tool_calls": [{"name": "mcp__growing__grow", "args": {}}]}
+    pi = with_servers({"growing": entry}, [grow, {"text": "grown"}, {"text": "used"}])
+    prompt(pi, "go")
+    pi.wait({"type": "mcp_status", "name": "growing", "state": "connected", "tools": 2}, since=0)
+    prompt(pi, "again")
+    assert sorted(declared(pi)) == ["mcp__growing__grow", "mcp__growing__grown"]
+    pi.check_end()
+
+
+def test_a_list_that_counts_for_a_time_is_asked_for_again_with_a_request_to_the_model(with_servers: Start) -> None:
+    """R-MCP-10: of a server that announces no changes."""
+    discovery = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete"}
+
+    def listed(exchange: Exchange) -> None:
+        tools = [TOOL, {**TOOL, "name": "later"}][: exchange.owner.count("tools/list")]
+        exchange.result({"tools": tools, "ttlMs": 1, "cacheScope": "private", "resultType": "complete"})
+
+    with web_server() as web:
+        web.instead |= {
+            "server/discover": lambda each: each.result({**discovery, "ttlMs": 0, "cacheScope": "private"}),
+            "tools/list": listed,
+        }
+        pi = with_servers({"web": {"url": web.url, "protocol": "auto"}}, [{"text": "one"}, {"text": "two"}])
+        mark_of(pi, "web", "connected")
+        before = web.count("tools/list")
+        prompt(pi, "go")
+        pi.wait({"type": "mcp_status", "name": "web", "state": "connected", "tools": 2}, since=0)
+        prompt(pi, "again")
+        assert before == 1
+        assert sorted(declared(pi)) == ["mcp__web__echo", "mcp__web__later"]
+        assert web.count("subscriptions/listen") == 0
+        pi.check_end()

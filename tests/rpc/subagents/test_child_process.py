@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from pinnace_agent.core.json_access import as_object
 from pinnace_agent.shell.child_processes import children
+from pinnace_rpc.subagents.mailbox import Mailbox
 from pinnace_rpc.subagents.process import ChildProcess, Record
 
 # Each line comes when the one before was taken, and so by itself.
@@ -47,3 +49,56 @@ async def test_all_that_comes_while_it_ends_is_taken(tmp_path: Path, is_full: bo
     os.close(opened)
 
     assert taken == ["begun", "last", "last", "last"]
+
+
+SETTLING = """echo '{"type":"begun"}'; read -r _; echo '{"type":"agent_settled"}'; read -r _ <"$1"
+printf '%s\\n' '{"type":"response","id":"parent-1","success":true,"data":{"disposition":"started"}}' \\
+    '{"type":"message_end","messageId":"m"}' '{"type":"agent_settled"}'; cat >/dev/null"""
+
+
+async def test_an_answer_is_taken_before_what_follows_from_it(tmp_path: Path) -> None:
+    """R-SUB-10: one that has settled while a message was on its way works again, and then settles for good."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    mailbox = Mailbox()
+    settled: list[bool] = []
+    begun, held = trio.Event(), trio.Event()
+
+    def take(record: Record) -> None:
+        match record["type"]:
+            case "begun":
+                begun.set()
+            case "message_end":
+                mailbox.delivered(record["messageId"])
+            case _:
+                mailbox.settled(is_complete=True)
+                settled.append(mailbox.close_if_over())
+                held.set()
+
+    def answer(record: Record) -> None:
+        mailbox.answered("m", (as_object(record["data"]) or {})["disposition"])
+
+    async def room() -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def send() -> None:
+        await process.ask("steer", answer, messageId="m")
+
+    pipe = subprocess.PIPE
+    child = await children().start(["/bin/sh", "-c", SETTLING, "sh", str(gate)], stdin=pipe, stdout=pipe, stderr=pipe)
+    process = ChildProcess(child, take, room)
+    opened = os.open(gate, os.O_RDWR)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(process.read)
+        nursery.start_soon(process.read_stderr)
+        await begun.wait()
+        mailbox.accept("m", "masts")
+        nursery.start_soon(send)
+        await held.wait()
+        os.write(opened, b"\n")
+        await process.until(mailbox.close_if_over)
+        await process.end()
+    os.close(opened)
+
+    assert [False, True] == settled
+    assert {"m": "delivered"} == mailbox.states()

@@ -95,6 +95,25 @@ def shown(identity: str, state: str = "") -> str:
     return f'< subagent_event {{"agentId": "{identity}", {agent if state else event}}}\n'
 
 
+def messaged(state: str = "accepted", identity: str = "k", message: str = "m1") -> str:
+    """Write a message to a sub-agent, and its answer."""
+    command = f'> message_agent a {{"agentId": "{identity}", "message": "M", "messageId": "{message}"}}\n'
+    return command + f'< ok a {{"messageId": "{message}", "state": "{state}"}}\n'
+
+
+def with_messages(record: str, *messages: tuple[str, str]) -> str:
+    """Add the messages to a sub-agent to a record that names it alone."""
+    items = ", ".join(f'{{"messageId": "{name}", "text": "M", "state": "{state}"}}' for name, state in messages)
+    return record.replace('"agentId": "k"', f'"agentId": "k", "messages": [{items}]')
+
+
+def delivered(message: str = "m1") -> str:
+    """Write that a sub-agent is shown to have a message."""
+    event = f'{{"type": "message_end", "messageId": "{message}"}}'
+    return f'< subagent_event {{"agentId": "k", "event": {event}}}\n'
+
+
+ENDED_CHILD = '"agentId": "k", "toolCallId": "c1", "state": "completed"'
 SHOWING = '> hello h {"subagents": true}\n< ok h\n' + CHILDREN + child("start")  # to step 11
 ONE_CHILD = CHILDREN + child("start") + child("update", "k")  # to step 10
 TWO_CHILDREN = ONE_CHILD + child("start", call="c2") + child("update", "m", call="c2")  # to step 12
@@ -130,6 +149,26 @@ GOOD: list[tuple[str, str, str]] = [
         "a sub-agent that is shown no more",
         "I-SUB-1",
         SHOWING + shown("k", "running") + '> hello i {"subagents": false}\n< ok i\n' + child("end", "k", "completed"),
+    ),
+    (
+        "messages to a sub-agent, one of which it was not given",
+        "I-SUB-2",
+        ONE_CHILD
+        + messaged()
+        + messaged(message="m2")
+        + messaged("delivered")
+        + with_messages(listed(("k", "running")), ("m1", "delivered"), ("m2", "accepted"))
+        + with_messages(child("end", "k", "failed"), ("m1", "delivered"), ("m2", "returned"))
+        + messaged("returned", message="m2"),
+    ),
+    (
+        "a message to a sub-agent that is shown where it is delivered",
+        "I-SUB-2",
+        SHOWING
+        + shown("k", "running")
+        + messaged()
+        + delivered()
+        + with_messages(f'< subagent_event {{"agentId": "k", "agent": {{{ENDED_CHILD}}}}}\n', ("m1", "delivered")),
     ),
     ("a surface that is drawn and closed", "I-UI-2", DRAWING + SIZED + DRAWN + UNDRAWN),
     ("an input that is taken", "I-UI-2", DRAWING + TYPED + TAKEN % 1 + TAKEN % 2 + TAKEN % 2 + UNDRAWN),
@@ -318,6 +357,36 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
         "I-SUB-1",
         SHOWING + shown("k", "running") + child("end", "k", "completed"),
         [(12, 13)],
+    ),
+    (
+        "a message to a sub-agent that is not listed",
+        "I-SUB-2",
+        ONE_CHILD + messaged() + listed(("k", "running")),
+        [(12, 14)],
+    ),
+    (
+        "a message to a sub-agent that has ended",
+        "I-SUB-2",
+        ONE_CHILD + child("end", "k", "completed") + messaged(),
+        [(11, 13)],
+    ),
+    (
+        "a message to a sub-agent of which nothing became",
+        "I-SUB-2",
+        ONE_CHILD + messaged() + with_messages(child("end", "k", "failed"), ("m1", "accepted")),
+        [(13,)],
+    ),
+    (
+        "a message that is delivered to a sub-agent, and returned",
+        "I-SUB-2",
+        ONE_CHILD + messaged() + messaged("delivered") + with_messages(child("end", "k", "failed"), ("m1", "returned")),
+        [(14, 15)],
+    ),
+    (
+        "a message that a sub-agent has twice",
+        "I-SUB-2",
+        SHOWING + shown("k", "running") + messaged() + delivered() * 2,
+        [(15, 16)],
     ),
     ("a surface that is not offered any more", "I-UI-2", DRAWING.replace("true", "false"), [(3,)]),
     ("a surface that is opened twice", "I-UI-2", DRAWING + DRAWING, [(3, 6)]),

@@ -11,7 +11,7 @@ from pinnace_spec.records.messages import Usage
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.interpreter import EffectInterpreter
-    from pinnace_agent.session.child_agents import ChildEnd
+    from pinnace_agent.session.child_agents import ChildEnd, MessageState, ShownMessage
 
 
 class ChildRequest(NamedTuple):
@@ -49,6 +49,8 @@ class ChildReport(NamedTuple):
     """None: it works."""
     error: str = ""
     """Why it has not completed its task."""
+    messages: "Sequence[ShownMessage]" = ()
+    """With its outcome: those that it was given while it worked."""
 
     def details(self) -> Mapping[str, object]:
         """Return this for clients."""
@@ -65,6 +67,8 @@ class ChildReport(NamedTuple):
             fields["activity"] = self.activity
         if self.usage is not None:
             fields["usage"] = self.usage
+        if self.messages:
+            fields["messages"] = list(self.messages)
         return {"agent": fields}
 
 
@@ -94,4 +98,15 @@ class ChildAgents(Protocol):
 
     def cancel(self, agent_id: str) -> bool:
         """End one alone, whose `run` then returns its end as `cancelled`; return False if none works under the id."""
+        ...
+
+    def message(self, agent_id: str, message_id: str, text: str) -> None:
+        """Give one that works a message, which is then delivered, or returned with its end (R-SUB-10).
+
+        Raises:
+            ClientError: It does not work, or its end is decided; it has too many; or that can't be saved.
+        """
+
+    def messages(self, agent_id: str) -> "Mapping[str, MessageState]":
+        """Return what became of the messages to one that works, by their ids."""
         ...

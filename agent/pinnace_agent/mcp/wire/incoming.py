@@ -32,6 +32,9 @@ class ServerListener(Protocol):
     def changed(self, what: str) -> None:
         """Take the change of a list: `tools`, `prompts` or `resources`."""
 
+    def listening(self) -> None:
+        """Take notice that the server reports changes of its lists from now on."""
+
     def refused(self, request_id: object) -> None:
         """Take notice that the server has answered a request with an error."""
 
@@ -130,6 +133,8 @@ class IncomingMessages:
                 self._listener.changed("prompts")
             case "notifications/resources/list_changed" | "notifications/resources/updated":
                 self._listener.changed("resources")
+            case "notifications/subscriptions/acknowledged":
+                self._listener.listening()
             case "notifications/cancelled":
                 return False
             case _:

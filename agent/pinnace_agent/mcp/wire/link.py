@@ -6,7 +6,7 @@ it anew and a question to the user stops it.
 
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +71,9 @@ _FIRST_ID: Final = 1_000
 """The library numbers its own requests from 1."""
 _MOST_ROUNDS: Final = 10
 """How often a server may ask for something before it answers one request."""
+_LISTEN: Final = "subscriptions/listen"
+_LISTENED: Final[Mapping[str, str]] = {"tools": "toolsListChanged", "prompts": "promptsListChanged"}
+"""The lists whose changes matter, and what asks for them."""
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _INSUFFICIENT: Final = "insufficient_scope"
@@ -114,6 +117,7 @@ class _Connection:
         self.capabilities: Mapping[str, object] = {}
         self.instructions = ""
         self.protocol = ""
+        self.announces: Sequence[str] = ()
         self.is_current: Callable[[], bool] | None = None
         self._info = Implementation(name="pinnace", version=release)
         self._stamp: Mapping[str, object] | None = None
@@ -152,6 +156,10 @@ class _Connection:
 
     def changed(self, what: str) -> None:
         self._hooks.changed(what)
+
+    def listening(self) -> None:
+        for what in self.announces:  # what has changed before is not reported
+            self._hooks.changed(what)
 
     def refuse(self, request_id: object, text: str) -> None:
         assert isinstance(request_id, int | str)
@@ -197,6 +205,8 @@ class _Connection:
                 CLIENT_INFO_META_KEY: self._info.model_dump(by_alias=True, mode="json", exclude_none=True),
                 CLIENT_CAPABILITIES_META_KEY: self._offered(),
             }
+            offered = ((name, self.capabilities.get(name)) for name in _LISTENED)
+            self.announces = [name for name, each in offered if is_object(each) and each.get("listChanged") is True]
 
     async def _agreed(self, session: ClientSession, protocol: Protocol) -> InitializeResult | DiscoverResult:
         refusals = (MCPError, RuntimeError, ValidationError)
@@ -291,6 +301,22 @@ class _Connection:
                 return (await self._roots()).model_dump(by_alias=True, mode="json", exclude_none=True)
             case _:
                 raise ServerError(REFUSED, f"it asks for {str(method)[:100]}, which is not offered")
+
+    async def listen(self) -> None:
+        number = next(self._numbers)
+        wanted = {_LISTENED[each]: True for each in self.announces}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: self.protocol, MCP_METHOD_HEADER: _LISTEN}
+        assert self._dispatcher is not None
+        try:
+            # No call: it has no clock, and what comes meanwhile is paced.
+            body = {"notifications": wanted, "_meta": dict(self._stamp or {})}
+            await self._dispatcher.send_raw_request(_LISTEN, body, {"request_id": number, "headers": headers})
+        except MCPError as error:
+            if self.ended.is_set():
+                raise LinkLost(self.reason, self.details) from None
+            raise ServerError(error.code, _text(error)) from None
+        finally:
+            self.statuses.take(number)
 
     async def _request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None

@@ -30,6 +30,10 @@ Operation: TypeAlias = Literal[
     "steer",
     "cancel_call",
     "cancel_terminal",
+    "fork",
+    "set_title",
+    "status",
+    "auth_status",
 ]
 """What a client can ask for, by whatever method."""
 

@@ -434,6 +434,15 @@ class McpServer(TypedDict):
     error: NotRequired[str]
 
 
+class AgentMessage(TypedDict):
+    """A message to a sub-agent (`message_agent`)."""
+
+    messageId: str
+    text: str
+    state: Literal["accepted", "delivered", "returned"]
+    """`delivered`: the sub-agent's session has it. `returned`: the sub-agent ended without it, or has refused it."""
+
+
 class AgentInfo(TypedDict):
     """A sub-agent of the session."""
 
@@ -453,6 +462,8 @@ class AgentInfo(TypedDict):
     """Absent for a session in memory."""
     usage: NotRequired[Usage]
     """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
+    messages: NotRequired[list[AgentMessage]]
+    """Those that it was given while it worked, in their order; absent without any."""
 
 
 class SubagentEvent(TypedDict):

@@ -495,6 +495,15 @@ class Cleared(TypedDict):
     cleared: QueuedTexts
 
 
+class AgentMessageAccepted(TypedDict):
+    """A message to a sub-agent."""
+
+    messageId: str
+    """Its name; one that was given none has got one."""
+    state: Literal["accepted", "delivered", "returned"]
+    """`accepted` the first time; of one that is repeated, what became of it."""
+
+
 class Replaced(TypedDict):
     """Whether an extension prevented the replacement of the session.
 

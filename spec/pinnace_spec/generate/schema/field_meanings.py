@@ -246,6 +246,8 @@ MEANINGS: Final[Mapping[str, str]] = {
         "A record of its process as the profile `1.5` has it: of a message, a call, a compaction, a retry, or of a "
         "sub-agent of its own."
     ),
+    "AgentMessage.messageId": "Its name, as the client has given it, or as the response to `message_agent` has it.",
+    "AgentMessage.text": "The message.",
     "SurfaceLayout.anchor": "The edge or corner of the screen at which the overlay lies; absent: the middle.",
     "SurfaceLayout.width": "How wide it is.",
     "SurfaceLayout.minWidth": "The fewest columns that it has, if the screen has these.",

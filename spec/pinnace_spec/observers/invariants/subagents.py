@@ -1,8 +1,8 @@
-"""Sub-agents: I-SUB-1 (each that a record names is listed, ends once, and does not outlive the call that started it).
+"""Sub-agents: I-SUB-1 (each is listed, ends once, and with its call), I-SUB-2 (what was accepted for it is kept).
 
 What a client is shown of one is between its beginning and its end, and nothing is shown to a client that has not asked.
 Pure. Not judged with extensions, which may replace the tool or its results. Sources: R-SUB-01, R-SUB-05, R-SUB-07,
-R-SUB-09.
+R-SUB-09, R-SUB-10.
 """
 
 from dataclasses import dataclass
@@ -163,3 +163,111 @@ class SubagentsEnd(Automaton):
             if identity not in listed:
                 what = f"record {number} does not list the sub-agent of record {child.named}"
                 self.report(what, child.named, number, rules=("R-SUB-07",))
+
+
+@dataclass(slots=True)
+class _Message:
+    """A message to a sub-agent."""
+
+    state: str
+    decided: int
+    """The step that gave it that state."""
+    ends: int = 0
+    """The step at which the sub-agent was shown to have it."""
+
+
+class AgentMessagesKept(Automaton):
+    """Each message to a sub-agent that was accepted is delivered once, or returned with the end of the sub-agent."""
+
+    id = "I-SUB-2"
+    rules = ("R-SUB-10",)
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(fold)
+        self._messages: dict[str, dict[str, _Message]] = {}
+        """By sub-agent and id."""
+        self._ended: dict[str, int] = {}
+        """Sub-agents that have ended, with the step that shows it."""
+
+    def take(self, step: Step) -> None:
+        """Follow answers, and what is shown of sub-agents."""
+        if self.fold.checks.has_extensions:
+            return
+        record = edge.as_record(step.record)
+        answered = self.fold.commands.answered
+        if answered is not None and answered.is_success:
+            self._answer(step.number, answered, edge.inner(record, "data"))
+            return
+        match edge.out_kind(step):
+            case "session_changed":
+                self._forget()
+            case "subagent_event":
+                self._show(step.number, record)
+            case "tool_execution_end" if edge.text(record, "toolName") == _TOOL:
+                self._read(step.number, edge.inner(edge.inner(edge.inner(record, "result"), "details"), "agent"))
+            case _:
+                pass
+
+    def _forget(self) -> None:
+        self._messages.clear()
+        self._ended.clear()
+
+    def _answer(self, number: int, answered: Sent, data: Record) -> None:
+        if answered.kind in SESSION_COMMANDS:
+            self._forget()
+        elif answered.kind == "list_agents":
+            for item in edge.items(data, "agents"):
+                self._read(number, edge.as_record(item), is_whole=True)
+        elif answered.kind == "message_agent":
+            self.armed += 1
+            agent, state = edge.text(answered.record, "agentId"), edge.text(data, "state")
+            known = self._messages.setdefault(agent, {})
+            message = edge.text(data, "messageId")
+            if state == "accepted" and message not in known and agent in self._ended:
+                what = f"record {number} accepts a message to a sub-agent that has ended"
+                self.report(what, self._ended[agent], number)
+            self._become(number, known, message, state)
+
+    def _show(self, number: int, record: Record) -> None:
+        identity, event = edge.text(record, "agentId"), edge.inner(record, "event")
+        if not event:
+            self._read(number, edge.inner(record, "agent"))
+            return
+        message = self._messages.get(identity, {}).get(edge.text(event, "messageId"))
+        if message is None or edge.text(event, "type") != "message_end":
+            return
+        if message.ends:
+            what = f"record {number} shows a message to a sub-agent again, which it has had from record {message.ends}"
+            self.report(what, message.ends, number)
+        message.ends = number
+        self._become(number, self._messages[identity], edge.text(event, "messageId"), "delivered")
+
+    def _read(self, number: int, agent: Record, *, is_whole: bool = False) -> None:
+        """Take what a record has of a sub-agent; `is_whole`: with all messages, also while it works."""
+        identity = edge.text(agent, "agentId")
+        has_ended = edge.text(agent, "state") not in ("", _RUNNING)
+        if has_ended:
+            self._ended.setdefault(identity, number)
+        elif not is_whole:
+            return
+        known, named = self._messages.setdefault(identity, {}), set[str]()
+        for item in edge.items(agent, "messages"):
+            self.armed += 1
+            message = edge.as_record(item)
+            name, state = edge.text(message, "messageId"), edge.text(message, "state")
+            named.add(name)
+            self._become(number, known, name, state)
+            if has_ended and state == "accepted":
+                self.report(f"record {number} ends a sub-agent without saying what became of a message", number)
+        for name, kept in known.items():
+            if name not in named:
+                what = f"record {number} does not name a message to a sub-agent, which record {kept.decided} does"
+                self.report(what, kept.decided, number)
+
+    def _become(self, number: int, known: dict[str, _Message], name: str, state: str) -> None:
+        message = known.setdefault(name, _Message(state, number))
+        if message.state not in ("accepted", state):
+            what = f"record {number} has a message to a sub-agent as {edge.shown(state)}"
+            self.report(f"{what}, which was {edge.shown(message.state)}", message.decided, number)
+        elif message.state != state:
+            message.state, message.decided = state, number

@@ -111,6 +111,17 @@ def _cancel_agent(player: Player) -> None:
     player.settle()
 
 
+def _message_agent(player: Player) -> None:
+    player.agent.ask("prompt", message="Delegate it")
+    call = player.agent.wait({"type": "tool_execution_update"})
+    player.agent.llm.wait_reached("half")
+    agent = call["partialResult"]["details"]["agent"]["agentId"]
+    player.begin()
+    player.ask(id="1", type="message_agent", agentId=agent, message="Count the masts, too", messageId="masts")
+    player.agent.llm.release("half")
+    player.settle()
+
+
 def _switch_session(player: Player) -> None:
     player.agent.say("Write a poem")
     path = player.agent.ask("get_state")["sessionFile"]
@@ -207,6 +218,17 @@ _CONVERSATIONS: Final = (
         "cancel_agent",
         _cancel_agent,
         [_DELEGATING, {**_HANGING, "match": "Task: "}, {"text": "I have stopped it."}],
+        flags=("--tools", "+subagent"),
+    ),
+    _of(
+        "message_agent",
+        _message_agent,
+        [
+            _DELEGATING,
+            {"chunks": [{"gate": "half"}, {"text": "Two sails"}], "match": "Task: "},
+            {"text": "Two sails and one mast", "match": "Message: "},
+            {"text": "It has counted both."},
+        ],
         flags=("--tools", "+subagent"),
     ),
     _of("switch_session", _switch_session, _POEM),

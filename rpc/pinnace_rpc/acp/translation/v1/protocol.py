@@ -39,6 +39,10 @@ class Version1:
         "session/list": "list",
         "session/delete": "delete",
         "session/close": "close",
+        "session/fork": "fork",
+        "session/set_title": "set_title",
+        "session/status": "status",
+        "auth/status": "auth_status",
         "session/set_mode": "set_mode",
         "session/set_config_option": "set_option",
         "session/prompt": "prompt",
@@ -74,7 +78,7 @@ class Version1:
         """Return what this agent offers."""
         sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}}
         if offer.is_persistent:
-            sessions |= {"list": {}, "delete": {}, "resume": {}}
+            sessions |= {"list": {}, "delete": {}, "resume": {}, "fork": {}, "title": {}, "status": {}}
         return {
             "protocolVersion": self.version,
             "agentCapabilities": {
@@ -82,7 +86,7 @@ class Version1:
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
                 "mcpCapabilities": {"http": True, "sse": False},
                 "sessionCapabilities": sessions,
-                "auth": {"logout": {}},
+                "auth": {"logout": {}, "status": {}},
             },
             "authMethods": _methods(offer) if offer.needs_login else [],
             "agentInfo": {"name": "pinnace", "title": "pinnace", "version": offer.release},
