@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pinnace import AsyncioClient, Dialogs
     from pinnace_tui.app import Connect
 
-ThemeFiles = Callable[[str | None], Sequence[str]]
-"""Returns files of themes: in the user's packages, or of a trusted project by its folder."""
+ThemeFiles = Callable[[str | None], tuple[Sequence[str], Sequence[str]]]
+"""Returns the user's files of themes, or with them those of a trusted project, by its folder; and what is wrong."""
 # Updates that hold the delta alone: a long answer costs its length.
 _PROFILE: Final = ("--protocol", "1.5")
 
@@ -41,7 +41,7 @@ def open_own(
         messages: Sent at the beginning.
         opens_sessions: Whether to begin with the list of sessions.
         look: The name of the theme.
-        themes: Returns the files of themes in the user's packages, or those that a trusted project brings.
+        themes: Returns files of themes.
     """
     profile = () if _names_profile(flags) else _PROFILE
     command = [*PROGRAM, "--mode", "rpc", "--surfaces", *profile, *flags]
@@ -101,11 +101,10 @@ def _run(
 
     folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent").expanduser()
     keys, problems = read_keys(folder / FILE_NAME)
-    packaged = themes(None)
-    looks, notices = read_looks(folder / "themes", packaged)
+    looks, notices = _looks(themes, None)
 
     def looks_of(project: str) -> tuple[list[Look], list[str]]:
-        found, problems = read_looks(folder / "themes", packaged, themes(project))
+        found, problems = _looks(themes, project)
         return found, [each for each in problems if each not in notices]
 
     look = look or named_look(folder / "settings.json", os.environ)
@@ -128,6 +127,12 @@ def _run(
         sys.stderr.write(f"pinnace: {failure.removeprefix('pinnace: ')}\n")
         return 1
     return client.return_code or 0
+
+
+def _looks(themes: ThemeFiles, project: str | None) -> tuple[list[Look], list[str]]:
+    files, problems = themes(project)
+    looks, wrong = read_looks(files)
+    return looks, [*problems, *wrong]
 
 
 def _is_xterm(environment: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""The entries of `extensions`, `skills` and `prompts` in a settings.json: what they name and what they leave out.
+"""The entries of `extensions`, `skills`, `prompts` and `themes` in a settings.json: what they name and leave out.
 
 A plain entry names a file or a folder. An entry with `*` or `?` chooses among the files that plain entries name. The
 others also apply to what is found in the usual folders: `!glob` leaves out, `+path` takes back in, `-path` leaves out

@@ -104,6 +104,7 @@ class ResourceSettings(NamedTuple):
     extensions: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
+    themes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -333,8 +334,8 @@ def _resources(reader: SettingsReader) -> tuple[ResourceSettings, ...]:
     packages: dict[Scope, tuple[str | JsonObject, ...]] = reader.items(
         "packages", _package, f"string or object {source}", f"strings and objects {source}"
     )
-    names = ("extensions", "skills", "prompts")
-    extensions, skills, prompts = (reader.items(name, _text, "string", "strings") for name in names)
+    names = ("extensions", "skills", "prompts", "themes")
+    extensions, skills, prompts, themes = (reader.items(name, _text, "string", "strings") for name in names)
     return tuple(
         ResourceSettings(
             scope.path.parent,
@@ -343,9 +344,10 @@ def _resources(reader: SettingsReader) -> tuple[ResourceSettings, ...]:
             extensions.get(scope, ()),
             skills.get(scope, ()),
             prompts.get(scope, ()),
+            themes.get(scope, ()),
         )
         for scope in reader.scopes
-        if any(scope in named for named in (packages, extensions, skills, prompts))
+        if any(scope in named for named in (packages, extensions, skills, prompts, themes))
     )
 
 

@@ -183,7 +183,7 @@ def _named(folder: Path, gated: Sequence[Path], env: Mapping[str, str]) -> Itera
     settings = settings_in(read_scope(file, is_project=True)).settings if file in gated else Settings()
     # All entries, whatever the patterns leave out: the digest does not depend on how patterns are read.
     for each in settings.resources:
-        for entries in (each.extensions, each.skills, each.prompts):
+        for entries in (each.extensions, each.skills, each.prompts, each.themes):
             for path in PathEntries([word.lstrip("+") for word in entries], str(each.folder), env).paths:
                 yield os.path.dirname(path) if os.path.basename(path) in FOLDER_FILES else path
     found = discover(ExtensionSources(env=env, cwd=str(folder), settings=settings.resources, is_trusted=True))

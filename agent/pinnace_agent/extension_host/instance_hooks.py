@@ -8,10 +8,6 @@ from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.core.ports.extensions import CompactionReason
 from pinnace_agent.core.ports.runs import RecordedRun
 from pinnace_agent.extensions.events.events import SessionInfoChanged, ThinkingLevelSelect
-from pinnace_agent.extensions.hooks import compaction_hooks, tree_hooks
-from pinnace_agent.extensions.hooks.run_event_publisher import RunEventPublisher
-from pinnace_agent.extensions.hooks.run_hooks import RunHooks
-from pinnace_agent.extensions.hooks.shell_hooks import GuardedCommands
 from pinnace_agent.extensions.ports.host_view import CommandInfo
 from pinnace_agent.extensions.runtime.runner import Runner
 from pinnace_agent.session.conversation import Session
@@ -22,6 +18,8 @@ from pinnace_spec.records.messages import ThinkingLevel
 if TYPE_CHECKING:
     from pinnace_agent.compaction.compaction import CompactionResult, Plan
     from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
+    from pinnace_agent.extensions.hooks.run_hooks import RunHooks
+    from pinnace_agent.extensions.hooks.shell_hooks import GuardedCommands
 
 _BUILTIN: Final = "builtin"
 """Where an extension comes from whose tasks only wait, and are no work."""
@@ -32,12 +30,16 @@ class ObservedRun:
 
     def __init__(self, runner: Runner, session: Session, emitter: Emitter) -> None:
         """Begin a run; nothing is published yet."""
+        from pinnace_agent.extensions.hooks.run_event_publisher import RunEventPublisher  # with the first run
+
         self.observer = RunEventPublisher(runner, session)
         self._session = session
         self._emitter = emitter
 
-    def hooks(self, run: RecordedRun) -> RunHooks:
+    def hooks(self, run: RecordedRun) -> "RunHooks":
         """Return what the run's job asks."""
+        from pinnace_agent.extensions.hooks.run_hooks import RunHooks
+
         return RunHooks(run, self.observer, self._session, self._emitter)
 
 
@@ -52,9 +54,13 @@ class InstanceHooks:
         """Return the extensions of a run that begins."""
         return ObservedRun(self._runner, session, emitter)
 
-    def guard_command(self) -> GuardedCommands | None:
+    def guard_command(self) -> "GuardedCommands | None":
         """Return the handlers of shell commands that start now; None: there are none."""
-        return GuardedCommands(self._runner) if self._runner.gates.guards("user_bash") else None
+        if not self._runner.gates.guards("user_bash"):
+            return None
+        from pinnace_agent.extensions.hooks.shell_hooks import GuardedCommands
+
+        return GuardedCommands(self._runner)
 
     # Messages of the client.
 
@@ -132,6 +138,8 @@ class InstanceHooks:
         reason: CompactionReason,
     ) -> "CompactionResult | Literal['cancelled'] | None":
         """Deliver earlier events, and return the compaction of an extension; None: a model is to write the summary."""
+        from pinnace_agent.extensions.hooks import compaction_hooks
+
         await self._runner.lane.drain()
         return await compaction_hooks.decided(self._runner, plan, path, settings, instructions, reason)
 
@@ -139,12 +147,16 @@ class InstanceHooks:
         self, entry: Entry, reason: CompactionReason, *, from_extension: bool, will_retry: bool
     ) -> None:
         """Publish `session_compact`."""
+        from pinnace_agent.extensions.hooks import compaction_hooks
+
         compaction_hooks.compacted(self._runner, entry, reason, from_extension=from_extension, will_retry=will_retry)
 
     def compaction_failed(
         self, reason: CompactionReason, text: str | None, *, aborted: bool, from_extension: bool
     ) -> None:
         """Publish `session_compact_failed`."""
+        from pinnace_agent.extensions.hooks import compaction_hooks
+
         compaction_hooks.failed(self._runner, reason, text, aborted=aborted, from_extension=from_extension)
 
     # Moves to another entry.
@@ -156,6 +168,8 @@ class InstanceHooks:
 
     async def decide_move(self, tree: EntryTree, move: "LeafMove") -> "MoveDecision | Literal['cancelled']":
         """Deliver earlier events, and return what handlers want of a move."""
+        from pinnace_agent.extensions.hooks import tree_hooks
+
         await self._runner.lane.drain()
         return await tree_hooks.decided(self._runner, tree, move)
 
@@ -163,6 +177,8 @@ class InstanceHooks:
         self, new_leaf_id: str | None, old_leaf_id: str | None, summary: Entry | None, then: Callable[[], None]
     ) -> None:
         """Publish `session_tree`, and then call `then`."""
+        from pinnace_agent.extensions.hooks import tree_hooks
+
         await tree_hooks.moved(self._runner, new_leaf_id, old_leaf_id, summary, then)
 
     # Settings.

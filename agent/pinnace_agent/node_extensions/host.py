@@ -16,7 +16,7 @@ from pinnace_agent.extensions.registration.registrations import ErrorRecord, Err
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.errors import ProcessLost, RefusedRequest
 from pinnace_agent.node_extensions.launch import Launch
-from pinnace_agent.node_extensions.members import ASK, CHANGES, NOW
+from pinnace_agent.node_extensions.members import CHANGES, ask_member, now_member
 from pinnace_agent.node_extensions.messages import Origin
 from pinnace_agent.node_extensions.process import NodeProcess
 from pinnace_agent.node_extensions.program import INSTALL, NoNode
@@ -200,14 +200,14 @@ class NodeHost:
         if name == "listen":
             bridge.listen(Values(name, values).text(0, "channel"), self.post)
             return None
-        found = NOW.get(name)
+        found = now_member(name)
         if found is None:
             raise RefusedRequest(f"{name} is not available in pinnace")
         return found(bridge, origin.context, Values(name, values))
 
     async def ask(self, name: str, origin: Origin, values: Sequence[object]) -> object:
         """Return the value of a member that waits."""
-        found = ASK.get(name)
+        found = ask_member(name)
         if found is None:
             raise RefusedRequest(f"{name} is not available in pinnace")
         member = found(self._bridge(name, origin), origin.context, Values(name, values))

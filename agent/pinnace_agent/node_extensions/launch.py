@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 from pinnace_agent.shell.child_processes import Child, children
 
 RUNNER: Final = Path(__file__).with_name("runner") / "main.cjs"
-MAX_HEAP_MIB: Final = 2048
-"""The memory of its objects: a session of 100 MB takes a tenth of it."""
 
 
 class Limits(NamedTuple):
@@ -50,9 +48,9 @@ async def start(launch: Launch, descriptors: Sequence[int]) -> Child:
     """
     return await children().start(
         [
+            # No option of its engine, such as a limit of the heap: it would compile its own modules at each start.
             launch.node,
             "--disable-warning=ExperimentalWarning",
-            f"--max-old-space-size={MAX_HEAP_MIB}",
             str(RUNNER),
             *map(str, descriptors),
             launch.cache,

@@ -20,13 +20,14 @@ GIT_PREFIX: Final = "git:"
 PYTHON_PREFIX: Final = "python:"
 """The prefix of installed Python packages, which have no files to resolve."""
 
-_NPM_NAME: Final = re.compile(r"(?:@[a-z0-9~_-][a-z0-9._~-]*/)?[a-z0-9~_][a-z0-9._~-]*", re.IGNORECASE)
-_NPM_VERSION: Final = re.compile(r"[A-Za-z0-9~^<>=*][A-Za-z0-9.+~^<>=*| -]*")
-_EXACT: Final = re.compile(r"[v=\s]*\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
-_ADDRESS: Final = re.compile(r"(?:https?|ssh|git)://", re.IGNORECASE)
+# As texts: what is seldom needed is compiled with its first use.
+_NPM_NAME: Final = r"(?i)(?:@[a-z0-9~_-][a-z0-9._~-]*/)?[a-z0-9~_][a-z0-9._~-]*"
+_NPM_VERSION: Final = r"[A-Za-z0-9~^<>=*][A-Za-z0-9.+~^<>=*| -]*"
+_EXACT: Final = r"[v=\s]*\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
+_ADDRESS: Final = r"(?i)(?:https?|ssh|git)://"
 _REMOTE: Final = ("npm:", "git:", "github:", "http:", "https:", "ssh:")
-_HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
-_REF: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@#-]*")
+_HOST: Final = r"[A-Za-z0-9][A-Za-z0-9.-]*"
+_REF: Final = r"[A-Za-z0-9_][A-Za-z0-9._/+@#-]*"
 # Whose addresses with `www.` name the same repositories.
 _HOSTS: Final = frozenset({"github.com", "gitlab.com", "bitbucket.org"})
 # Git's own rules for names of refs.
@@ -52,7 +53,7 @@ class NpmSource(NamedTuple):
     @property
     def is_pinned(self) -> bool:
         """Whether it is one exact version, which no update changes."""
-        return self.version is not None and _EXACT.fullmatch(self.version) is not None
+        return self.version is not None and re.fullmatch(_EXACT, self.version) is not None
 
 
 class GitSource(NamedTuple):
@@ -97,7 +98,7 @@ def parse_source(text: str) -> Source:
         raise SourceError(f"{text!r}: expected npm:NAME[@VERSION], git:HOST/PATH[@REF] or a path")
     if source.startswith(NPM_PREFIX):
         return _npm(source)
-    if source.startswith(GIT_PREFIX) or _ADDRESS.match(source):
+    if source.startswith(GIT_PREFIX) or re.match(_ADDRESS, source):
         return _git(source)
     if is_remote(source):
         raise SourceError(f"{source}: expected git:HOST/PATH[@REF] or an address such as https://HOST/PATH")
@@ -108,9 +109,9 @@ def _npm(source: str) -> NpmSource:
     spec = source.removeprefix(NPM_PREFIX).strip()
     place = spec.find("@", 1)
     name, version = (spec, None) if place < 0 else (spec[:place], spec[place + 1 :].strip())
-    if not _NPM_NAME.fullmatch(name) or name in ("node_modules", "favicon.ico"):
+    if not re.fullmatch(_NPM_NAME, name) or name in ("node_modules", "favicon.ico"):
         raise SourceError(f"{source}: {name!r} is no name of an npm package; expected npm:NAME or npm:@SCOPE/NAME")
-    if version is not None and not _NPM_VERSION.fullmatch(version):
+    if version is not None and not re.fullmatch(_NPM_VERSION, version):
         raise SourceError(f"{source}: {version!r} is no version; expected one such as 1.2.3, ^1.2 or a tag")
     return NpmSource(name, version)
 
@@ -124,7 +125,7 @@ def _git(source: str) -> GitSource:
         host, (path, ref) = found[1], _divided(found[2])
         url = f"git@{host}:{path}"
     elif "://" in address:
-        if not _ADDRESS.match(address):
+        if not re.match(_ADDRESS, address):
             raise SourceError(f"{source}: expected an address with https, http, ssh or git")
         try:
             parts = urlsplit(address)
@@ -143,10 +144,10 @@ def _git(source: str) -> GitSource:
         url = f"https://{host}/{path}"
     host = host.removeprefix("www.") if host.removeprefix("www.") in _HOSTS else host
     path = path.strip("/").removesuffix(".git")
-    if not _HOST.fullmatch(host) or len(path.split("/")) < 2 or not _is_inside(path):
+    if not re.fullmatch(_HOST, host) or len(path.split("/")) < 2 or not _is_inside(path):
         raise SourceError(expected)
     if ref is not None and (
-        not _REF.fullmatch(ref) or any(each in ref for each in _NOT_IN_REF) or ref.endswith((".", "/", ".lock"))
+        not re.fullmatch(_REF, ref) or any(each in ref for each in _NOT_IN_REF) or ref.endswith((".", "/", ".lock"))
     ):
         raise SourceError(f"{source}: {ref!r} is no name of a branch, a tag or a commit")
     return GitSource(url, host, path, ref)

@@ -1,4 +1,4 @@
-"""Finds prompt templates and skills, in the order of their precedence.
+"""Finds prompt templates, skills and themes, in the order of their precedence.
 
 Packages of the command line, the project's settings, the project's folders, the user's settings, the user's folders,
 packages of settings, the command line; of two with the same name the first one counts. Problems in a file are reported
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # loaded where a project brings something
 FilesOf = Callable[[str, Enters], Iterator[FoundFile]]
 """Finds the files of a folder."""
 _Named = TypeVar("_Named", PromptTemplate, Skill)
+_THEME: Final = ".json"
 _KINDS: Final[Mapping[type, str]] = {PromptTemplate: "prompt template", Skill: "skill"}
 
 
@@ -109,11 +110,33 @@ class ResourceDiscovery:
         ]
         self._keep(self.found.skills, resources, self._skill)
 
+    def themes(self, sources: Sequence[ScopeSources], packaged: Sequence[Resource]) -> list[str]:
+        """Return the files of themes, each once; those of packages come last. Reads none: a client does."""
+        found: dict[str, str] = {}
+        for resource in (*self._in_scopes(sources, _all_themes, _themes_in, _THEME), *packaged):
+            if (identity := os.path.realpath(resource.path)) not in found and self._may_read(resource):
+                found[identity] = resource.path
+        return list(found.values())
+
+    def _may_read(self, resource: Resource) -> bool:
+        """Return whether a file is where the files of its place may lead; it reports a refusal."""
+        if resource.reach is None:
+            return True
+        from pinnace_agent.files.opener import FileRefused, resolve
+
+        try:
+            resolve(resource.path, resource.reach)
+        except FileRefused as error:
+            self._report(resource.path, f"{error.text}, so it is not used")
+            return False
+        return True
+
     def _in_scopes(
         self,
         sources: Sequence[ScopeSources],
         named_files: FilesOf,
         usual_files: Callable[[Root, Enters], Iterator[FoundFile]],
+        suffix: str = ".md",
     ) -> Iterator[Resource]:
         for source in sources:
             patterns = PathEntries(source.entries, source.folder, self._env)
@@ -122,7 +145,7 @@ class ResourceDiscovery:
             origin = Origin(source.scope, "local")
             for path in patterns.paths:
                 reach = source.reach_of(path)
-                for found in self._files(path, named_files, reach):
+                for found in self._files(path, named_files, reach, suffix):
                     if patterns.keeps_named(found.path):
                         yield Resource(found.path, origin, found.is_declared, reach)
             for root in source.roots:
@@ -143,12 +166,16 @@ class ResourceDiscovery:
                     origin = Origin("temporary", "local", os.path.dirname(found.path))
                     yield Resource(found.path, origin, found.is_declared)
 
-    def _files(self, path: str, files: FilesOf, reach: "Reach | None" = None) -> Iterator[FoundFile]:
+    def _files(
+        self, path: str, files: FilesOf, reach: "Reach | None" = None, suffix: str = ".md"
+    ) -> Iterator[FoundFile]:
         """Yield the named file, or the files in the named folder."""
-        if path.endswith(".md") and is_regular(path):
+        if path.endswith(suffix) and is_regular(path):
             yield FoundFile(path)
         elif os.path.isdir(path):
             yield from self._until_too_many(path, files(path, self._enters(reach)))
+        elif suffix == _THEME:
+            self._report(path, "is no .json file, so it is not used" if os.path.exists(path) else "does not exist")
 
     def _enters(self, reach: "Reach | None") -> Enters:
         """Return the predicate for entering a folder; it reports refusals."""
@@ -235,6 +262,14 @@ def _all_skills(folder: str, enters: Enters) -> Iterator[FoundFile]:
 
 def _templates_in(root: Root, enters: Enters) -> Iterator[FoundFile]:
     return template_files(root.path, is_recursive=False, enters=enters)
+
+
+def _all_themes(folder: str, enters: Enters) -> Iterator[FoundFile]:
+    return template_files(folder, is_recursive=True, enters=enters, suffix=_THEME)
+
+
+def _themes_in(root: Root, enters: Enters) -> Iterator[FoundFile]:
+    return template_files(root.path, is_recursive=False, enters=enters, suffix=_THEME)
 
 
 def _skills_in(root: Root, enters: Enters) -> Iterator[FoundFile]:

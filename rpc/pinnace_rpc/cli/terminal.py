@@ -9,12 +9,19 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from pinnace_rpc.options.options import Options
 from pinnace_rpc.options.parser import CommandError
 
+if TYPE_CHECKING:
+    from pinnace_agent.config.settings import ResourceSettings
+    from pinnace_agent.files.project_reach import ProjectReach
+    from pinnace_agent.prompting.origin import Resource
+
 _PROGRAM: Final = "pinnace_tui.main"
+ThemeFiles = Callable[[str | None], tuple[Sequence[str], Sequence[str]]]
+"""`theme_files` without the environment."""
 
 
 class NotInstalled(CommandError):
@@ -55,14 +62,12 @@ class _Program(Protocol):
         *,
         opens_sessions: bool,
         look: str | None,
-        themes: Callable[[str | None], Sequence[str]],
+        themes: ThemeFiles,
     ) -> int:
         """Open it with an agent of its own."""
         ...
 
-    def open_attached(
-        self, name: str | None, flags: Sequence[str], themes: Callable[[str | None], Sequence[str]]
-    ) -> int:
+    def open_attached(self, name: str | None, flags: Sequence[str], themes: ThemeFiles) -> int:
         """Open it on an agent of the host."""
         ...
 
@@ -94,29 +99,57 @@ def open_attached(name: str | None, flags: Sequence[str]) -> int:
     return _program().open_attached(name, flags, partial(theme_files, os.environ))
 
 
-def theme_files(env: Mapping[str, str], project: str | None = None) -> list[str]:
-    """Return the files of themes beside the user's own; what is wrong with packages is reported by the agent.
+def theme_files(env: Mapping[str, str], project: str | None = None) -> tuple[list[str], list[str]]:
+    """Return the files of themes, and what is wrong with where they are said to be.
+
+    Of equal names the first one counts, as in pi: what the project's settings name, its folder, the same of the user,
+    then packages, the project's first. What is wrong with settings and packages is reported by the agent.
 
     Args:
         env: The environment.
-        project: The folder of a trusted project: its themes and those of its packages, instead of those of the user's
-            packages; None: the latter.
+        project: The folder of a trusted project; None: the user's alone.
     """
     from pinnace_agent.config.settings import read_settings
     from pinnace_agent.files.paths import agent_dir, project_dir
+    from pinnace_agent.prompting.discovery import ResourceDiscovery, Root, ScopeSources
 
     user = agent_dir(env)
     own = None if project is None else project_dir(Path(project))
     if own is not None and os.path.realpath(own) == os.path.realpath(user):
-        return []  # the user's, which are read anyway
+        own = None
     read = read_settings(user / "settings.json", None if own is None else own / "settings.json")
-    resources = [each for each in read.settings.resources if each.is_project is (own is not None)]
-    files = [] if own is None else sorted(map(str, own.glob("themes/*.json")))
-    if not any(each.packages for each in resources):
-        return files
-    from pinnace_agent.packages.resolution import resolve_settings
+    named = read.settings.resources  # the project's first
+    entries = {each.is_project: each.themes for each in named}
+    sources = [ScopeSources("user", entries.get(False, ()), str(user), [Root(str(user / "themes"))])]
+    reach: ProjectReach | None = None
+    if project is not None and own is not None:
+        from pinnace_agent.prompting.context_files import project_reach
 
-    return [*files, *(each.path for each in resolve_settings(resources, env).files["themes"])]
+        reach = project_reach(Path(project), env)
+        root = Root(str(own / "themes"), reach=reach.of(Path(project)))
+        sources.insert(0, ScopeSources("project", entries.get(True, ()), str(own), [root], reach.of_named))
+    discovery = ResourceDiscovery(env, str(user))
+    return discovery.themes(sources, _packaged(named, env, reach)), discovery.found.notices
+
+
+def _packaged(
+    named: "Sequence[ResourceSettings]", env: Mapping[str, str], reach: "ProjectReach | None"
+) -> "list[Resource]":
+    """Return the themes of the packages of settings."""
+    if not any(each.packages for each in named):
+        return []
+    from pinnace_agent.packages.resolution import resolve_settings
+    from pinnace_agent.prompting.origin import Origin, Resource
+
+    return [
+        Resource(
+            each.path,
+            Origin(each.scope, each.source, each.base_dir, "package"),
+            is_declared=True,
+            reach=reach.of_named(each.base_dir) if reach is not None and each.owner == "project" else None,
+        )
+        for each in resolve_settings(named, env).files["themes"]
+    ]
 
 
 def _program() -> _Program:

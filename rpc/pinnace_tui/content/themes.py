@@ -26,16 +26,15 @@ class _WrongTheme(Exception):
     """A theme that does not map. The text is for the user."""
 
 
-def read_looks(folder: Path, packaged: Sequence[str] = (), project: Sequence[str] = ()) -> tuple[list[Look], list[str]]:
-    """Return the built-in themes and those of a folder, and what is wrong with others.
+def read_looks(files: Sequence[str]) -> tuple[list[Look], list[str]]:
+    """Return the built-in themes and those of files, and what is wrong with others.
 
     Args:
-        folder: The user's folder of themes.
-        packaged: The files of themes in packages, the first of equal names before the others; the folder's go before.
-        project: Those that a trusted project brings, which go before all others.
+        files: The first of equal names counts, also in the place of a built-in one.
     """
-    looks, problems = list(LOOKS), list[str]()
-    for path in (*map(Path, reversed(packaged)), *sorted(folder.glob("*.json")), *map(Path, reversed(project))):
+    found: dict[str, Look] = {}
+    problems: list[str] = []
+    for path in map(Path, files):
         try:
             if not path.is_file():  # a pipe has no end
                 raise _WrongTheme("it is no file")
@@ -45,9 +44,8 @@ def read_looks(folder: Path, packaged: Sequence[str] = (), project: Sequence[str
             problems.append(f"{path}: {error}")
             continue
         problems += [f"{path}: {each}; the built-in colour is used" for each in wrong]
-        looks = [each for each in looks if each.name != look.name]
-        looks.append(look)
-    return looks, problems
+        found.setdefault(look.name, look)
+    return [*(found.pop(each.name, each) for each in LOOKS), *found.values()], problems
 
 
 def named_look(settings: Path, environment: Mapping[str, str]) -> str | None:

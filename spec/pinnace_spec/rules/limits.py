@@ -73,6 +73,9 @@ RENDER_S: Final = 2.0
 MAX_FIRST_MESSAGE_CHARS: Final = 1_000
 """The first message of a session in a list: a title for people, where the message may be a whole log."""
 
+MAX_BUFFER_BYTES: Final = 256 * 1024 * 1024
+"""Kept of each output of a program that an extension runs, as in pi; the rest is read and dropped."""
+
 PUBLISHED: Final[Mapping[str, int]] = {
     "recordBytes": MAX_RECORD_BYTES,
     "nesting": MAX_NESTING,

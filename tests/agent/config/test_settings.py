@@ -204,7 +204,7 @@ def test_every_key_that_the_original_knows_is_known(tmp_path: Path) -> None:
     assert LoadedSettings(Settings()) == read(tmp_path, content)
 
 
-@pytest.mark.parametrize("name", ["packages", "extensions", "skills", "prompts"])
+@pytest.mark.parametrize("name", ["packages", "extensions", "skills", "prompts", "themes"])
 def test_a_wrong_item_of_a_list_costs_itself_alone(name: str, tmp_path: Path) -> None:
     loaded = read(tmp_path, {name: ["a", 1, "b", None]})
 

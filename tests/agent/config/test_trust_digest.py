@@ -142,17 +142,26 @@ def test_names_and_contents_are_not_mixed_up(tmp_path: Path) -> None:
 def outside(project: Path) -> Path:
     """A folder beside the project that has one of everything, and the project's settings and links that name it."""
     folder = project.parent / "outside"
-    for name in ("ext/extension.py", "ext/part.py", "one.py", "skill/SKILL.md", "skill/run.sh", "skills/s/SKILL.md"):
+    for name in (
+        "ext/extension.py",
+        "ext/part.py",
+        "one.py",
+        "skill/SKILL.md",
+        "skill/run.sh",
+        "skills/s/SKILL.md",
+        "looks/one.json",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("before")
     names = ("t.md", "linked.py", "declared/x.py", "shell", "env.sh", "system.md", "library/deep/x.py", "ext/.git/HEAD")
-    for name in (*names, "chosen.py"):
+    for name in (*names, "chosen.py", "looks/one.json"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("before")
     settings = {
         "extensions": ["../../outside/ext", "../../outside/one.py", "+../../outside/chosen.py"],
         "skills": ["../../outside/skill/SKILL.md", "~/../outside/skills"],
         "prompts": [str(folder / "t.md")],
+        "themes": ["../../outside/looks"],
         "shellPath": str(folder / "shell"),
         "shellCommandPrefix": ". ../outside/env.sh; true",
     }
@@ -176,6 +185,7 @@ ELSEWHERE = {
     "what a skill refers to": "skill/run.sh",
     "a folder of skills": "skills/s/SKILL.md",
     "a template": "t.md",
+    "a folder of themes": "looks/one.json",
     "the shell": "shell",
     "what each command begins with": "env.sh",
     "the target of a link": "linked.py",

@@ -12,7 +12,7 @@ from tests.source_tree import REPOSITORY
 
 MODULES: Final = REPOSITORY / "agent" / "pinnace_agent" / "node_extensions" / "runner" / "modules"
 SCRIPT: Final = """
-import { Editor, Input } from "MODULES/tui.mjs";
+import { Editor, Input } from "MODULES/tui.cjs";
 const results = {};
 for (const [name, { text, keys, kind }] of Object.entries(CASES)) {
   const field = kind === "Input" ? new Input() : new Editor();

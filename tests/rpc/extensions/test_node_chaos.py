@@ -130,6 +130,7 @@ def test_another_registration_of_a_process_that_is_started_again_denies(scripted
 )
 def test_a_gate_that_ruins_its_process_denies_the_call(scripted: Start, body: str, reason: str) -> None:
     env = {"PINNACE_NODE_HANG_S": HANG_S} if "respond" in reason else {}
+    env["NODE_OPTIONS"] = "--max-old-space-size=256"  # node's own limit is some GiB
     text = 'import fs from "node:fs";\n' + gate(body)
     one = scripted(text, [call("bash", command="touch ran"), {"text": "done"}], env=env)
     process = process_of(one)

@@ -291,7 +291,7 @@ def old_node(folder: Path) -> str:
     path = folder / "old-node"
     message = '{"type": "ready", "version": "v20.20.2", "isUsable": false}'
     path.write_text(
-        f"#!{sys.executable}\nimport os, sys\nos.write(int(sys.argv[5]), b'{message}\\n')\nsys.stdin.read()\n"
+        f"#!{sys.executable}\nimport os, sys\nos.write(int(sys.argv[4]), b'{message}\\n')\nsys.stdin.read()\n"
     )
     path.chmod(0o755)
     return str(path)

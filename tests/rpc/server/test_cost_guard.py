@@ -38,7 +38,7 @@ from pinnace_agent.redaction.secrets import Secrets
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
-from pinnace_fuzz.harness.adapters import prepare_pi_home
+from pinnace_fuzz.harness.adapters import PreparedHome, prepare_pi_home
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import make_projection
 from pinnace_spec.profiles.profiles import Profile
@@ -75,6 +75,9 @@ MOST_OWN_BYTES: Final = 1_063_000
 HEAVY: Final = frozenset(
     {"pydantic", "pydantic_core", "httpx", "httpcore", "h11", "anyio", "asyncio", "jiter", "click"}
 )
+
+# Modules that an extension in TypeScript which handles prompts loads beyond those of a start: 115.
+MOST_MODULES_OF_AN_EXTENSION: Final = 119
 
 # get_state to its answer, in calls of the main thread: 150.
 MOST_ROUND_TRIP_CALLS: Final = 160
@@ -140,37 +143,42 @@ class Starts(NamedTuple):
     trio: Started
 
 
+def counted_home(folder: Path, **env: str) -> PreparedHome:
+    """Lay out a home for programs that count."""
+    return prepare_pi_home(folder, "http://127.0.0.1:9", env={"PYTHONPATH": PYTHONPATH, **env})
+
+
+def counted(home: PreparedHome, kind: str, arguments: Sequence[str], asked: int) -> Started:
+    """Start a program, ask it for its state some times, and return what it has counted."""
+    file = home.work / f"{kind}.json"
+    with subprocess.Popen(
+        [sys.executable, COUNTED_START, file, kind, *arguments],
+        cwd=home.work,
+        env=home.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        deadline = threading.Timer(TIMEOUT_S, process.kill)
+        deadline.start()
+        for _ in range(asked):
+            process.stdin.write(b'{"type":"get_state"}\n')
+            process.stdin.flush()
+            assert process.stdout.readline()
+        process.stdin.close()
+        process.stdout.read()
+        deadline.cancel()
+    found = json.loads(file.read_text())
+    return Started(found["at_writes"], frozenset(found["modules"]))
+
+
 @pytest.fixture(scope="module")
 def starts(tmp_path_factory: pytest.TempPathFactory) -> Starts:
     """Start both; twice, since a module's first loading compiles it."""
-    folder = tmp_path_factory.mktemp("counted")
-    home = prepare_pi_home(folder, "http://127.0.0.1:9", env={"PYTHONPATH": PYTHONPATH})
-
-    def start(kind: str, arguments: Sequence[str], asked: int) -> Started:
-        file = folder / f"{kind}.json"
-        with subprocess.Popen(
-            [sys.executable, COUNTED_START, file, kind, *arguments],
-            cwd=home.work,
-            env=home.env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            deadline = threading.Timer(TIMEOUT_S, process.kill)
-            deadline.start()
-            for _ in range(asked):
-                process.stdin.write(b'{"type":"get_state"}\n')
-                process.stdin.flush()
-                assert process.stdout.readline()
-            process.stdin.close()
-            process.stdout.read()
-            deadline.cancel()
-        counted = json.loads(file.read_text())
-        return Started(counted["at_writes"], frozenset(counted["modules"]))
-
-    agents = [start("agent", home.arguments, asked) for asked in (1, ROUND_TRIPS)]
-    found = Starts(agents[-1], [start("trio", (), 0) for _ in range(2)][-1])
+    home = counted_home(tmp_path_factory.mktemp("counted"))
+    agents = [counted(home, "agent", home.arguments, asked) for asked in (1, ROUND_TRIPS)]
+    found = Starts(agents[-1], [counted(home, "trio", (), 0) for _ in range(2)][-1])
     more = beyond_trio(found)
     print(f"\nstart: {found.agent.calls:,} calls, trio alone {found.trio.calls:,}")
     print(f"modules beyond trio: {len(more)}, sources of our own {own_bytes(more):,} bytes")
@@ -338,6 +346,18 @@ def test_a_start_loads_few_sources(starts: Starts) -> None:
 
 def test_nothing_heavy_is_loaded_before_the_first_answer_unless_trio_does(starts: Starts) -> None:
     assert set() == {name.partition(".")[0] for name in beyond_trio(starts)} & HEAVY
+
+
+def test_an_extension_in_typescript_loads_few_modules(starts: Starts, tmp_path: Path, node_program: str) -> None:
+    """Beyond those of a start: the rest is loaded where an extension uses it."""
+    (tmp_path / "handles.ts").write_text('export default (pi) => void pi.on("input", () => ({ action: "handled" }));')
+    home = counted_home(tmp_path / "home", PINNACE_NODE=node_program)
+    arguments = [*home.arguments, "-e", str(tmp_path / "handles.ts")]
+    extended = counted(home, "agent", arguments, 1)
+    more = extended.modules - starts.agent.modules
+    print(f"an extension in TypeScript: {len(more)} modules more")
+    assert "pinnace_agent.node_extensions.process" in more
+    assert len(more) <= MOST_MODULES_OF_AN_EXTENSION
 
 
 def test_a_start_takes_few_calls(starts: Starts) -> None:

@@ -405,7 +405,7 @@ def test_theme_files_of_the_original_map_or_are_reported(tmp_path: Path) -> None
     wrong = {"error": "okhsl(1 2% 3%)", "accent": "#00ff00"}
     (tmp_path / "other.json").write_text(json.dumps({"name": "other", "colors": wrong}))
     (tmp_path / "third.json").write_text(json.dumps({"name": "a/b", "colors": wrong}))
-    looks, problems = read_looks(tmp_path)
+    looks, problems = read_looks(sorted(map(str, tmp_path.glob("*.json"))))
     mine = next(look for look in looks if look.name == "mine")
     assert (mine["error"], mine["accent"], mine["mdCode"]) == ("#ff0000", "#00afff", "#ff0000")
     assert mine["text"] == LOOKS[1]["text"]
@@ -431,7 +431,7 @@ def test_a_theme_without_an_appearance_is_read_by_its_colours(
     tmp_path: Path, colors: dict[str, object], is_dark: bool
 ) -> None:
     (tmp_path / "mine.json").write_text(json.dumps({"name": "mine", "colors": colors}))
-    looks, _ = read_looks(tmp_path)
+    looks, _ = read_looks([str(tmp_path / "mine.json")])
     assert looks[-1].is_dark is is_dark
 
 

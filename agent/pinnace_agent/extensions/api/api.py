@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.credentials.known_keys import keyless_environment
 from pinnace_agent.core.json_values import json_copy
@@ -25,8 +25,11 @@ from pinnace_agent.extensions.ports.host_view import CommandInfo, Content, Deliv
 from pinnace_agent.extensions.registration.flags import FlagValue
 from pinnace_agent.extensions.registration.registrations import Extension, ExtensionLoadingError
 from pinnace_agent.extensions.services.bus import ExtensionBus
-from pinnace_agent.extensions.services.programs import MAX_BUFFER_BYTES, ExecResult, run_program
 from pinnace_spec.records.messages import THINKING_LEVELS, Model, ThinkingLevel
+from pinnace_spec.rules.limits import MAX_BUFFER_BYTES
+
+if TYPE_CHECKING:
+    from pinnace_agent.extensions.services.programs import ExecResult
 
 _DELIVERIES: Final[Mapping[str, DeliverAs]] = {
     "steer": "steer",
@@ -166,7 +169,7 @@ class ExtensionAPI(Subscribing, Registering):
         timeout: float | None = None,  # noqa: ASYNC109  # the name of the public protocol
         max_buffer: int = MAX_BUFFER_BYTES,
         env: Mapping[str, str] | None = None,
-    ) -> ExecResult:
+    ) -> "ExecResult":
         """Run a program without a shell, with empty standard input, and return its output and exit code.
 
         If the program can't be started, the code is 1 and `stderr` holds the reason. Cancelling ends its process group:
@@ -181,6 +184,8 @@ class ExtensionAPI(Subscribing, Registering):
             env: The complete environment, by default that of tool commands: without the keys of providers, and in a
                 call of a tool with the trace that the call belongs to.
         """
+        from pinnace_agent.extensions.services.programs import run_program  # with the first program
+
         self._check_alive()
         words = [command]
         for each in arguments:

@@ -4,6 +4,9 @@ The overloads repeat the table of events (`events.EVENTS`), because a type check
 them with the table.
 """
 
+# To evaluate the annotations of so many overloads takes as long as to load three modules.
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.json_values import is_list, is_object
-from pinnace_agent.extensions.loading.dependencies import DependencyError, read_toml
 from pinnace_agent.search.resource_files import ENTRY_NAMES, FOUND_SCRIPTS, INDEX_NAMES
 
 SCRIPTS: Final = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
@@ -135,6 +134,8 @@ class Folders:
         path = Path(folder) / "pyproject.toml"
         if not path.is_file():
             return None
+        from pinnace_agent.extensions.loading.dependencies import DependencyError, read_toml
+
         try:
             tool = read_toml(path).get("tool")
         except (DependencyError, OSError) as error:

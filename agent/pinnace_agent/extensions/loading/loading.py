@@ -20,10 +20,7 @@ from pinnace_agent.core.loop_thread import all_awaited
 from pinnace_agent.core.surroundings import is_embedded
 from pinnace_agent.extensions.api.api import ExtensionAPI, slug
 from pinnace_agent.extensions.api.base import Services
-from pinnace_agent.extensions.loading import modules
-from pinnace_agent.extensions.loading.dependencies import DependencyError, check_dependencies
 from pinnace_agent.extensions.loading.discovery import Candidate
-from pinnace_agent.extensions.loading.errors import error_text, no_function, short_traceback
 from pinnace_agent.extensions.loading.folders import LoadFailure
 from pinnace_agent.extensions.loading.source_files import SourceRefused, check_files, fingerprint
 from pinnace_agent.extensions.loading.watch import LoadLimits, watched
@@ -157,6 +154,8 @@ class Loader:
             self.bus.drop(each.extension)
             each.extension.discard("stale")
             if each.module is not None:
+                from pinnace_agent.extensions.loading import modules
+
                 modules.forget(each.module)
         if self.scripts is not None:
             self.scripts.close()
@@ -178,16 +177,14 @@ class Loader:
 
     async def _load_file(self, candidate: Candidate) -> LoadedExtension:
         entry, folder = candidate.entry, candidate.folder
-        name, digest = entry, ""
+        digest = ""
         with self._reporting(candidate.source["path"], entry, folder), watched(entry, self._limits, self._log_line):
             started_s = trio.current_time()
             if candidate.attribute is None:
                 check_files(entry, folder)
                 if not candidate.is_script:
-                    check_dependencies(entry, folder)
+                    _check_dependencies(entry, folder)
                 digest = fingerprint(entry, folder)
-                name = modules.module_name(slug(entry))
-            attribute = candidate.attribute or "extension"
             extension, api = self._new(candidate.source["path"], candidate.source)
             self._log_line(f"loading the extension {entry} (sha256 {digest or 'of an installed package'})")
             try:
@@ -195,18 +192,30 @@ class Loader:
                     assert self.scripts is not None
                     await self._call(partial(self.scripts.load, entry), extension, api, started_s)
                     return LoadedExtension(extension, api, digest)
-                module = (
-                    modules.import_installed(name) if candidate.attribute else modules.import_file(name, entry, folder)
-                )
-                function = getattr(module, attribute, None)
-                if function is None:
-                    raise _LoadError(no_function(dir(module), attribute))
-                await self._call(function, extension, api, started_s)
+                name = await self._run_module(candidate, extension, api, started_s)
             except BaseException:
                 self._discard(extension)
-                modules.forget(name)
                 raise
         return LoadedExtension(extension, api, digest, name)
+
+    async def _run_module(self, candidate: Candidate, extension: Extension, api: ExtensionAPI, started_s: float) -> str:
+        """Import a module and call its function; return the name of the module. A failure leaves no module behind."""
+        from pinnace_agent.extensions.loading import modules  # with the first extension in Python
+
+        entry, attribute = candidate.entry, candidate.attribute
+        name = entry if attribute else modules.module_name(slug(entry))
+        try:
+            module = modules.import_installed(name) if attribute else modules.import_file(name, entry, candidate.folder)
+            function = getattr(module, attribute or "extension", None)
+            if function is None:
+                from pinnace_agent.extensions.loading.errors import no_function
+
+                raise _LoadError(no_function(dir(module), attribute or "extension"))
+            await self._call(function, extension, api, started_s)
+        except BaseException:
+            modules.forget(name)
+            raise
+        return name
 
     async def _load_inline(self, inline: Inline) -> LoadedExtension:
         with self._reporting(inline.path, inline.path, None), watched(inline.path, self._limits, self._log_line):
@@ -247,15 +256,26 @@ class Loader:
         """Turn a failure of the extension into one of the report; a cancellation passes."""
         try:
             yield
-        except (_LoadError, SourceRefused, DependencyError) as error:
+        except (_LoadError, SourceRefused) as error:
             raise _Failed(LoadFailure(path, str(error))) from error
         except BaseException as error:
             passing, failure = ownership(error)
             if passing is not None:
                 raise passing from None
             assert failure is not None
+            from pinnace_agent.extensions.loading.errors import error_text, short_traceback
+
             text = error_text(failure, entry, folder)
             raise _Failed(LoadFailure(path, text, short_traceback(failure, entry, folder))) from failure
+
+
+def _check_dependencies(entry: str, folder: str | None) -> None:
+    from pinnace_agent.extensions.loading.dependencies import DependencyError, check_dependencies
+
+    try:
+        check_dependencies(entry, folder)
+    except DependencyError as error:
+        raise _LoadError(str(error)) from error
 
 
 class _Failed(Exception):

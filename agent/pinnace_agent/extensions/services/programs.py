@@ -17,9 +17,7 @@ from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.core.ports.confinement import RunningProcess
 from pinnace_agent.shell.child_processes import Child, children, work_turns
 from pinnace_agent.shell.process import CHUNK_BYTES, EXIT_SILENCE_S, FINAL_READ_S, REAP_S
-
-MAX_BUFFER_BYTES: Final = 256 * 1024 * 1024
-"""The bytes kept of each output, as in pi; the rest is read and dropped."""
+from pinnace_spec.rules.limits import MAX_BUFFER_BYTES
 
 KILL_GRACE_S: Final = 5.0
 """Seconds between SIGTERM and SIGKILL, as in pi."""

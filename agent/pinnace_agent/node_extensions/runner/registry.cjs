@@ -1,12 +1,16 @@
 /** The extensions of this process and what each has registered; `CALLABLE` calls it, one function for each kind of call. */
 
-import { contextOf } from "./context.mjs";
-import { ask, now, post, send } from "./wire.mjs";
+"use strict";
+
+const { ask, now, post, send } = require("./wire.cjs");
 
 const extensions = new Map();
 
+// With the first call that has one: what extensions register while they load needs none.
+const contextOf = (...values) => require("./context.cjs").contextOf(...values);
+
 /** One extension: the number is the agent's. */
-export class Extension {
+class Extension {
   constructor(number, path) {
     this.number = number;
     this.path = path;
@@ -30,16 +34,16 @@ export class Extension {
   }
 }
 
-export function addExtension(number, path) {
+function addExtension(number, path) {
   const extension = new Extension(number, path);
   extensions.set(number, extension);
   return extension;
 }
 
 /** All of them. */
-export const loaded = () => extensions.values();
+const loaded = () => extensions.values();
 
-export function extensionOf(number) {
+function extensionOf(number) {
   const extension = extensions.get(number);
   if (!extension) throw new Error(`there is no extension ${number} in this process`);
   return extension;
@@ -128,20 +132,20 @@ async function completion(extension, { name, prefix }) {
 
 /** Return what the listeners of all extensions leave of a key or a paste. */
 async function key(_extension, { data }) {
-  const { heard } = await import("./terminal-input.mjs");
+  const { heard } = require("./terminal-input.cjs");
   return heard(data);
 }
 
 /** Complete the text of the client's editor by the providers of all extensions. */
 async function text(_extension, message, call) {
-  const { completeText } = await import("./completing.mjs");
+  const { completeText } = require("./completing.cjs");
   return await completeText(message, call);
 }
 
 /** Draw an item of the conversation as lines; null: the client is to draw it. */
 async function render(extension, { item, columns, context, chooses }) {
   // With the first item that is drawn.
-  const { rendered, transformed } = await import("./items.mjs");
+  const { rendered, transformed } = require("./items.cjs");
   if (item.kind === "markdown") return transformed(extension, item, columns);
   const who = { extension: extension.number, context };
   const renderers = chooses ? chosen(extension, item.name, who) : extension.tools.get(item.name);
@@ -203,4 +207,6 @@ async function login(extension, { number, context }, call) {
   });
 }
 
-export const CALLABLE = { handler, tool, prepare, command, shortcut, completion, key, text, render, kept, operations, stream, login };
+const CALLABLE = { handler, tool, prepare, command, shortcut, completion, key, text, render, kept, operations, stream, login };
+
+module.exports = { Extension, addExtension, loaded, extensionOf, CALLABLE };

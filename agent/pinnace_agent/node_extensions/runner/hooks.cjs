@@ -7,10 +7,12 @@
  * have `require`, `__dirname` and `__filename`.
  */
 
-import fs from "node:fs";
-import module, { createRequire } from "node:module";
-import path from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+"use strict";
+
+const fs = require("node:fs");
+const nodeModule = require("node:module");
+const path = require("node:path");
+const { fileURLToPath, pathToFileURL } = require("node:url");
 
 const cacheFolder = process.argv[5] || null;
 const piFolder = process.argv[6] || null;
@@ -26,13 +28,8 @@ const NOT_FOUND = new Set(["ERR_MODULE_NOT_FOUND", "ERR_UNSUPPORTED_DIR_IMPORT",
 const SUFFIXES = ["", ".ts", ".js", ".mts", ".mjs", ".cts", ".cjs", ".tsx", ".json", "/index.ts", "/index.js", "/index.mjs"];
 const WRITTEN = new Map([[".js", ".ts"], [".mjs", ".mts"], [".cjs", ".cts"], [".jsx", ".tsx"]]);
 
-export function installHooks() {
-  module.registerHooks({ resolve, load });
-}
-
-/** Let node keep what it has compiled, so that a second start is fast. */
-export function compileCache() {
-  if (cacheFolder !== null) module.enableCompileCache(path.join(cacheFolder, "compiled"));
+function installHooks() {
+  nodeModule.registerHooks({ resolve, load });
 }
 
 // --- resolving -------------------------------------------------------------------------------------
@@ -76,7 +73,7 @@ function validatorOf(specifier, context, next) {
 /** A path into a package without its suffix, which only `require` completes. */
 function required(specifier, parent) {
   try {
-    return createRequire(parent).resolve(specifier);
+    return nodeModule.createRequire(parent).resolve(specifier);
   } catch {
     return undefined;
   }
@@ -133,21 +130,20 @@ function load(url, context, next) {
 function facade(url) {
   const name = url.pathname;
   const specifier = url.searchParams.get("specifier");
-  const ours = new URL(`modules/${name}.mjs`, import.meta.url).href;
-  const missing = new URL("modules/missing.mjs", import.meta.url).href;
-  const names = (url.searchParams.get("names") || "").split(",").filter(Boolean);
+  const wanted = (url.searchParams.get("names") || "").split(",").filter(Boolean);
+  const names = new Set([...Object.keys(require(`./modules/${name}.cjs`)), ...wanted]);
+  names.delete("default");
   const lines = [
-    `import * as ours from ${JSON.stringify(ours)};`,
-    `import { missing } from ${JSON.stringify(missing)};`,
-    `export * from ${JSON.stringify(ours)};`,
+    `const require = process.getBuiltinModule("node:module").createRequire(${JSON.stringify(__filename)});`,
+    `const ours = require("./modules/${name}.cjs");`,
+    'const { missing } = require("./modules/missing.cjs");',
     "export default ours.default ?? ours;",
   ];
   // Those of pi's own package go before ours, where it is used.
-  const first = name === "tui" ? "real?.NAME ?? " : "";
-  if (first) lines.splice(1, 0, `import { real } from ${JSON.stringify(new URL("modules/pi-tui.mjs", import.meta.url).href)};`);
-  // A local export takes precedence over one of `export *`.
+  if (name === "tui") lines.push('const { real } = require("./modules/pi-tui.cjs");');
   for (const each of names) {
-    lines.push(`const _${each} = ${first.replace("NAME", each)}ours[${JSON.stringify(each)}] ?? missing(${JSON.stringify(specifier)}, ${JSON.stringify(each)});`);
+    const first = name === "tui" && wanted.includes(each) ? `real?.${each} ?? ` : "";
+    lines.push(`const _${each} = ${first}ours.${each} ?? missing(${JSON.stringify(specifier)}, ${JSON.stringify(each)});`);
     lines.push(`export { _${each} as ${each} };`);
   }
   return lines.join("\n");
@@ -168,13 +164,13 @@ function withoutTypes(file) {
 
 function strip(source, file) {
   try {
-    return module.stripTypeScriptTypes(source, { mode: "strip" });
+    return nodeModule.stripTypeScriptTypes(source, { mode: "strip" });
   } catch (error) {
     // Enums, namespaces and parameter properties are code.
     if (error.code !== "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") throw located(error, file);
   }
   try {
-    return module.stripTypeScriptTypes(source, { mode: "transform" });
+    return nodeModule.stripTypeScriptTypes(source, { mode: "transform" });
   } catch (error) {
     throw located(error, file);
   }
@@ -290,3 +286,5 @@ function keep(place, entry) {
     // A cache that can't be written makes the next start slower, no more.
   }
 }
+
+module.exports = { installHooks };

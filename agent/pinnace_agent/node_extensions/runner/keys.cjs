@@ -1,12 +1,14 @@
 /** The keys of actions, as `keybindings.json` of the user changes them: for components, and for hints that name keys. */
 
-import fs from "node:fs";
-import path from "node:path";
-import { now } from "./wire.mjs";
-import { real, tui } from "./modules/pi-tui.mjs";
+"use strict";
+
+const fs = require("node:fs");
+const path = require("node:path");
+const { now } = require("./wire.cjs");
+const { real, tui } = require("./modules/pi-tui.cjs");
 
 /** The actions of the client, with the keys that they have unless the user has chosen others. */
-export const ACTIONS = {
+const ACTIONS = {
   "app.interrupt": "escape", "app.clear": "ctrl+c", "app.exit": "ctrl+d", "app.suspend": "ctrl+z",
   "app.thinking.cycle": "shift+tab", "app.thinking.toggle": "ctrl+t", "app.model.cycleForward": "ctrl+p",
   "app.model.select": "ctrl+l", "app.tools.expand": "ctrl+o", "app.editor.external": "ctrl+g",
@@ -40,7 +42,7 @@ class Manager {
 let made;
 
 /** The keys; read once, with the first component or hint. */
-export function keybindings() {
+function keybindings() {
   if (made === undefined) {
     const own = Object.fromEntries(Object.entries({ ...OF_COMPONENTS, ...ACTIONS }).map(([id, defaultKeys]) => [id, { defaultKeys }]));
     const definitions = { ...own, ...real?.TUI_KEYBINDINGS };
@@ -61,4 +63,6 @@ function ofUser() {
 }
 
 /** The keys of an action in words, such as `ctrl+c/escape`. */
-export const keyText = (id) => keybindings().getKeys(id).join("/") || id;
+const keyText = (id) => keybindings().getKeys(id).join("/") || id;
+
+module.exports = { ACTIONS, keybindings, keyText };

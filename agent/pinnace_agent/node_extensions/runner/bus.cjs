@@ -1,11 +1,13 @@
 /** `pi.events`: the bus between the extensions of this process, joined with the agent's for those in Python. */
 
-import { errorOf, post, send, CALL } from "./wire.mjs";
+"use strict";
+
+const { errorOf, post, send, CALL } = require("./wire.cjs");
 
 const channels = new Map();
 
 /** Deliver data here, by reference and at once, as pi does. A failure of a listener is reported and ends nothing. */
-export function emitted(channel, data) {
+function emitted(channel, data) {
   for (const { handler, extension } of [...(channels.get(channel) ?? [])]) {
     const failed = (error) => send({ type: "stray", extension, error: errorOf(error) });
     CALL.run({ ...CALL.getStore(), extension }, () => {
@@ -19,7 +21,7 @@ export function emitted(channel, data) {
 }
 
 /** The bus as one extension has it. */
-export function busOf(extension) {
+function busOf(extension) {
   const who = { extension: extension.number };
   return {
     emit(channel, data) {
@@ -48,3 +50,5 @@ export function busOf(extension) {
     },
   };
 }
+
+module.exports = { emitted, busOf };

@@ -5,7 +5,9 @@
  * its own it never writes.
  */
 
-import { now } from "./wire.mjs";
+"use strict";
+
+const { now } = require("./wire.cjs");
 
 const sessions = new Map();
 
@@ -46,7 +48,7 @@ class Replica {
 const last = new Map();
 const lastId = (context) => last.get(context) ?? null;
 
-export function sessionOf(who) {
+function sessionOf(who) {
   const read = (name, ...values) => now(who, `session.${name}`, ...values);
   return {
     getCwd: () => read("cwd"),
@@ -74,3 +76,5 @@ export function sessionOf(who) {
     usesDefaultSessionDir: () => false,
   };
 }
+
+module.exports = { sessionOf };

@@ -6,18 +6,20 @@
  * that a member that is read without waiting shows the present. Has no access to extensions.
  */
 
-import { AsyncLocalStorage } from "node:async_hooks";
-import fs from "node:fs";
-import net from "node:net";
-import process from "node:process";
+"use strict";
+
+const { AsyncLocalStorage } = require("node:async_hooks");
+const fs = require("node:fs");
+const net = require("node:net");
+const process = require("node:process");
 
 const [inFd, outFd, nowFd] = process.argv.slice(2, 5).map(Number);
 
 /** The call that the running code belongs to: `{ n, extension, context, controller, inRun }`; undefined: none. */
-export const CALL = new AsyncLocalStorage();
+const CALL = new AsyncLocalStorage();
 
 /** An error that the agent answered. */
-export class AgentError extends Error {
+class AgentError extends Error {
   constructor(error) {
     super(error.message);
     this.name = error.name ?? "Error";
@@ -37,7 +39,7 @@ function plain(_key, value) {
 }
 
 /** Write messages; blocks while the agent does not read. */
-export function send(...messages) {
+function send(...messages) {
   const data = Buffer.from(messages.map((each) => `${JSON.stringify(each, plain)}\n`).join(""));
   for (let at = 0; at < data.length; ) {
     try {
@@ -57,12 +59,12 @@ function origin(who) {
 }
 
 /** Ask the agent to do something that shows nothing here; a failure is reported by the agent. */
-export function post(who, name, ...values) {
+function post(who, name, ...values) {
   send({ type: "post", name, ...origin(who), values });
 }
 
 /** Ask the agent and block until it has answered. Throws what it answers. */
-export function now(who, name, ...values) {
+function now(who, name, ...values) {
   send({ type: "now", name, ...origin(who), values });
   const head = readNow(4);
   const answer = JSON.parse(readNow(head.readUInt32BE(0)).toString("utf8"));
@@ -81,7 +83,7 @@ function readNow(length) {
 }
 
 /** Ask the agent and wait; `signal` gives the request up, which the agent is told. Rejects with what it answers. */
-export function ask(who, name, values, signal) {
+function ask(who, name, values, signal) {
   if (signal?.aborted) return Promise.reject(signal.reason);
   const q = ++numbers;
   const { promise, resolve, reject } = Promise.withResolvers();
@@ -98,7 +100,7 @@ export function ask(who, name, values, signal) {
 const reported = new WeakSet();
 
 /** Report what something has done wrong that no call waits for, the first time; `who` of it is its extension. */
-export function reportOnce(something, event, error) {
+function reportOnce(something, event, error) {
   if (reported.has(something)) return;
   reported.add(something);
   send({ type: "stray", event, extension: something.who.extension, error: errorOf(error) });
@@ -110,7 +112,7 @@ let changes; // of the session, which the running code has asked for
  * Ask for a change of the session when the running code comes to a pause: as in pi, nothing that it reads until then shows the
  * change, nor is it refused because of it.
  */
-export function askForChange(who, name, values) {
+function askForChange(who, name, values) {
   const q = ++numbers;
   const { promise, resolve, reject } = Promise.withResolvers();
   asked.set(q, { resolve, reject });
@@ -127,7 +129,7 @@ export function askForChange(who, name, values) {
 }
 
 /** Take the answer of an `ask`. */
-export function answered({ q, value, error }) {
+function answered({ q, value, error }) {
   const waiting = asked.get(q);
   asked.delete(q);
   if (error) waiting?.reject(new AgentError(error));
@@ -138,13 +140,13 @@ export function answered({ q, value, error }) {
 let isEnding = false;
 
 /** End this process when everything that it has asked is answered, and the code that waits for the answers has gone on. */
-export function endWhenAnswered() {
+function endWhenAnswered() {
   isEnding = true;
   setImmediate(() => asked.size === 0 && process.exit(0));
 }
 
 /** Read messages of the agent until it ends; then this process does. */
-export function listen(take) {
+function listen(take) {
   const socket = new net.Socket({ fd: inFd, readable: true, writable: false });
   let pieces = [];
   socket.on("data", (chunk) => {
@@ -163,7 +165,11 @@ export function listen(take) {
 }
 
 /** An error as the agent reads it. */
-export function errorOf(error) {
+function errorOf(error) {
   if (error instanceof Error) return { name: error.name, message: error.message, stack: error.stack ?? null };
   return { name: "Error", message: typeof error === "string" ? error : JSON.stringify(error) ?? String(error), stack: null };
 }
+
+module.exports = {
+  CALL, AgentError, send, post, now, ask, reportOnce, askForChange, answered, endWhenAnswered, listen, errorOf,
+};

@@ -4,12 +4,12 @@
  * Decides nothing about chains, gates or results: the agent does, as for its own extensions.
  */
 
-import process from "node:process";
-import { loadExtension } from "./loading.mjs";
-import { emitted } from "./bus.mjs";
-import { CALLABLE, extensionOf } from "./registry.mjs";
-import { surfaceChanged } from "./surfaces.mjs";
-import { CALL, answered, endWhenAnswered, errorOf, listen, send } from "./wire.mjs";
+"use strict";
+
+const process = require("node:process");
+const { loadExtension } = require("./loading.cjs");
+const { CALLABLE, extensionOf } = require("./registry.cjs");
+const { CALL, answered, endWhenAnswered, errorOf, listen, send } = require("./wire.cjs");
 
 const running = new Map();
 
@@ -43,10 +43,10 @@ listen((message) => {
       answered(message);
       break;
     case "emit":
-      emitted(message.channel, message.data);
+      require("./bus.cjs").emitted(message.channel, message.data);
       break;
     case "surface":
-      surfaceChanged(message);
+      require("./surfaces.cjs").surfaceChanged(message);
       break;
     case "ping":
       send({ type: "pong", n: message.n });

@@ -1,11 +1,13 @@
 /** Listeners to the input of the client's terminal: one chain of all extensions, as in pi. One that fails leaves the input as it is. */
 
-import { post, reportOnce } from "./wire.mjs";
+"use strict";
+
+const { post, reportOnce } = require("./wire.cjs");
 
 const listeners = new Set();
 
 /** Call a listener with each key and paste; returns what removes it. */
-export function listenToInput(who, listener) {
+function listenToInput(who, listener) {
   if (typeof listener !== "function") throw new Error("onTerminalInput: the handler is not a function");
   const added = { who, listener };
   listeners.add(added);
@@ -16,7 +18,7 @@ export function listenToInput(who, listener) {
 }
 
 /** What the listeners leave of an input. */
-export function heard(data) {
+function heard(data) {
   for (const each of [...listeners]) {
     if (data === "") break;
     try {
@@ -29,3 +31,5 @@ export function heard(data) {
   }
   return { data };
 }
+
+module.exports = { listenToInput, heard };

@@ -6,12 +6,10 @@
  * beside writing, goes to the client, which does it.
  */
 
-import { createRequire } from "node:module";
-import { stay } from "./surfaces.mjs";
-import { post } from "./wire.mjs";
+"use strict";
 
-// With the first editor.
-const load = createRequire(import.meta.url);
+const { stay } = require("./surfaces.cjs");
+const { post } = require("./wire.cjs");
 
 /** What a client does for keys of its own editor, by the names of `keybindings.json`. */
 const LEFT_TO_NOBODY = ["app.clear", "app.exit", "app.suspend"];
@@ -19,17 +17,17 @@ const LEFT_TO_NOBODY = ["app.clear", "app.exit", "app.suspend"];
 let current; // the factory that was given last
 
 /** The factory of the editor, whichever extension has set it; undefined: the client's own is shown. */
-export const editorFactory = () => current;
+const editorFactory = () => current;
 
 /** Draw the editor of messages by a component from now on; undefined restores that of the client. */
-export function setEditor(who, factory) {
+function setEditor(who, factory) {
   current = typeof factory === "function" ? factory : undefined;
   stay(who, "input", undefined, current && ((_tui, _theme, surface) => made(who, surface, factory)), (surface) => surface);
 }
 
 function made(who, surface, factory) {
-  const { getEditorTheme } = load("./modules/coding-agent.mjs");
-  const { keybindings } = load("./keys.mjs");
+  const { getEditorTheme } = require("./modules/coding-agent.cjs");
+  const { keybindings } = require("./keys.cjs");
   const bindings = keybindings();
   const component = factory(surface.tui, getEditorTheme(), bindings);
   for (const each of ["render", "getText", "setText", "handleInput"]) {
@@ -50,12 +48,12 @@ class Wired {
     component.onSubmit = (text) => this.submit(text);
     component.onChange = () => this.isTaking || this.answer();
     if (component.actionHandlers instanceof Map) this.wire(component);
-    if (component.setAutocompleteProvider) surface.onForget = load("./completing.mjs").provide(who, component);
+    if (component.setAutocompleteProvider) surface.onForget = require("./completing.cjs").provide(who, component);
   }
 
   wire(component) {
     const act = (action) => () => this.ask({ action });
-    const actions = Object.keys(load("./keys.mjs").ACTIONS).filter((each) => !component.actionHandlers.has(each));
+    const actions = Object.keys(require("./keys.cjs").ACTIONS).filter((each) => !component.actionHandlers.has(each));
     for (const each of actions) component.actionHandlers.set(each, act(each));
     component.actionHandlers.set("app.clear", () => {
       component.setText("");
@@ -111,3 +109,5 @@ class Wired {
     for (const each of asked) post(this.who, "surface.input", this.surface.number, this.by, this.number, String(text), each);
   }
 }
+
+module.exports = { editorFactory, setEditor };

@@ -4,9 +4,11 @@
  * replace pi's where the other names that it is used with come from pi.
  */
 
-import { installed } from "./installed.mjs";
+"use strict";
 
-export function missing(specifier, name, ours, instead) {
+const { installed } = require("./installed.cjs");
+
+function missing(specifier, name, ours, instead) {
   let real;
   const found = () => {
     real ??= installed(specifier)?.[name] ?? ours;
@@ -31,3 +33,5 @@ export function missing(specifier, name, ours, instead) {
   });
   return stand;
 }
+
+module.exports = { missing };

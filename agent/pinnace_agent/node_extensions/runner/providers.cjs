@@ -1,5 +1,7 @@
 /** Provider objects of pi-ai, given to `registerProvider`, as a name and a configuration. */
 
+"use strict";
+
 // Stands for a key that the agent has not stored: the provider may have one of its own.
 const NO_KEY = "unneeded";
 const REFRESH_MS = 60_000;
@@ -9,7 +11,7 @@ const FIELDS = [
 ];
 
 /** Return the configuration by which the agent has an object's models, and requests of them go to the object. */
-export function configOf(provider) {
+function configOf(provider) {
   for (const name of ["getModels", "streamSimple"]) {
     if (typeof provider?.[name] !== "function") throw new Error(`registerProvider: a provider object must have ${name}()`);
   }
@@ -35,7 +37,7 @@ export function configOf(provider) {
 }
 
 /** What `refreshModels` gets, as in pi: nothing is stored between sessions, so what it publishes is taken at once. */
-export function refreshContext(given, oauth) {
+function refreshContext(given, oauth) {
   const key = given.apiKey === NO_KEY ? undefined : given.apiKey;
   const credential = oauth ? { type: "oauth", access: key } : { type: "api_key", key };
   return {
@@ -58,3 +60,5 @@ async function authOf(provider, options) {
   const headers = { ...options?.headers, ...found?.auth?.headers };
   return { apiKey: found?.auth?.apiKey ?? stored, headers };
 }
+
+module.exports = { configOf, refreshContext };

@@ -1,12 +1,14 @@
 /** `ctx.ui.theme`: the 16 colours of every terminal, since the client's theme is unknown here; the same as the agent's own. */
 
+"use strict";
+
 const FOREGROUND = {
   accent: 36, border: 34, borderAccent: 36, borderMuted: 90, success: 32, error: 31, warning: 33, muted: 90, dim: 90, text: 39,
 };
 const style = (begin, end) => (text) => `\x1b[${begin}m${text}\x1b[${end}m`;
 
 /** Styles texts. An unknown colour leaves the text as it is. */
-export class Theme {
+class Theme {
   name = "default";
   fg(color, text) {
     const code = FOREGROUND[color];
@@ -28,4 +30,6 @@ export class Theme {
   getBashModeBorderColor() { return (text) => this.fg("border", text); }
 }
 
-export const theme = new Theme();
+const theme = new Theme();
+
+module.exports = { Theme, theme };

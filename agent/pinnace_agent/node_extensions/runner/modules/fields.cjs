@@ -1,7 +1,9 @@
 /** Texts that keys change, with the methods that those of pi have: a line, and the editor of messages. Cursors move by graphemes. */
 
-import { SelectList } from "./components.mjs";
-import { graphemes, matchesKey, truncateToWidth, visibleWidth, wrapTextWithAnsi } from "./tui.mjs";
+"use strict";
+
+const { SelectList } = require("./components.cjs");
+const { graphemes, matchesKey, truncateToWidth, visibleWidth, wrapTextWithAnsi } = require("./texts.cjs");
 
 const as_is = (text) => text;
 const PASTE = /^\x1b\[200~([\s\S]*?)(?:\x1b\[201~)?$/;
@@ -72,11 +74,11 @@ class Field {
   }
 }
 
-export class Input extends Field {
+class Input extends Field {
   render(width) { return [truncateToWidth(`> ${this.withCursor()}`, width, "")]; }
 }
 
-export class Editor extends Field {
+class Editor extends Field {
   history = [];
   place = undefined; // in the history; undefined: a new text
   draft = "";
@@ -213,3 +215,5 @@ export class Editor extends Field {
     return [this.renderTopBorder(size, first), ...shown, this.renderBottomBorder(size, lines.length - first - shown.length), ...(this.list?.render(width) ?? [])];
   }
 }
+
+module.exports = { Input, Editor };

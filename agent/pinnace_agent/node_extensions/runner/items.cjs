@@ -4,11 +4,11 @@
  * The client sends what it shows of an item; the component that a renderer returns is kept for the next time, as pi does.
  */
 
-import { createRequire } from "node:module";
-import { theme } from "./theme.mjs";
-import { post } from "./wire.mjs";
+"use strict";
 
-const keys = createRequire(import.meta.url)("./keys.mjs");
+const keys = require("./keys.cjs");
+const { theme } = require("./theme.cjs");
+const { post } = require("./wire.cjs");
 
 const MOST_KEPT = 500;
 const MOST_LINES = 600; // more than a surface has, so that the agent can count what it leaves out
@@ -28,7 +28,7 @@ function rowOf(extension, id) {
 }
 
 /** The lines of an item for a width; null: the renderer leaves it to the client. Throws what the renderer throws. */
-export function rendered(extension, item, columns, who, renderers) {
+function rendered(extension, item, columns, who, renderers) {
   const component = componentOf(extension, item, who, renderers);
   if (component === undefined || component === null) return null;
   if (typeof component.render !== "function") throw new Error("the renderer must return a component, which has render(width)");
@@ -39,7 +39,7 @@ export function rendered(extension, item, columns, who, renderers) {
 }
 
 /** Markdown as the extension changes it, as lines; null: it leaves it. Throws what the transformer throws. */
-export function transformed(extension, item, columns) {
+function transformed(extension, item, columns) {
   const { transformer, types } = extension.markdownTransformer ?? {};
   if (!types?.has(item.name)) return null;
   const made = transformer(item.content ?? "", {
@@ -82,3 +82,5 @@ function componentOf(extension, item, who, renderers) {
   row[item.kind] = made;
   return made;
 }
+
+module.exports = { rendered, transformed };

@@ -1,6 +1,8 @@
 /** Components that draw plainly, with the methods that those of pi have. Where pi is installed, its own are used. */
 
-import { matchesKey, truncateToWidth, visibleWidth, wrapTextWithAnsi } from "./tui.mjs";
+"use strict";
+
+const { matchesKey, truncateToWidth, visibleWidth, wrapTextWithAnsi } = require("./texts.cjs");
 
 const as_is = (text) => text;
 
@@ -8,14 +10,14 @@ const as_is = (text) => text;
 const filled = (line, width, style = as_is) => style(line + " ".repeat(Math.max(0, width - visibleWidth(line))));
 
 /** The base of all. */
-export class Component {
+class Component {
   invalidate() {}
   handleInput() {}
   render() { return []; }
   dispose() {}
 }
 
-export class Container extends Component {
+class Container extends Component {
   children = [];
   addChild(child) { this.children.push(child); }
   removeChild(child) { this.children = this.children.filter((each) => each !== child); }
@@ -24,7 +26,7 @@ export class Container extends Component {
   render(width) { return this.children.flatMap((each) => each.render(width)); }
 }
 
-export class Text extends Component {
+class Text extends Component {
   constructor(text = "", paddingX = 1, paddingY = 1, background = undefined) {
     super();
     Object.assign(this, { text, paddingX, paddingY, background });
@@ -42,11 +44,11 @@ export class Text extends Component {
 }
 
 /** Markdown as it is written: only pi's own package draws it as it is meant. */
-export class Markdown extends Text {
+class Markdown extends Text {
   constructor(text = "", paddingX = 0, paddingY = 0) { super(text, paddingX, paddingY); }
 }
 
-export class TruncatedText extends Text {
+class TruncatedText extends Text {
   constructor(text = "", paddingX = 0, paddingY = 0) { super(text, paddingX, paddingY); }
   render(width) {
     const line = " ".repeat(this.paddingX) + truncateToWidth(this.text.split("\n")[0], Math.max(1, width - 2 * this.paddingX));
@@ -55,7 +57,7 @@ export class TruncatedText extends Text {
   }
 }
 
-export class Spacer extends Component {
+class Spacer extends Component {
   constructor(lines = 1) {
     super();
     this.lines = lines;
@@ -64,7 +66,7 @@ export class Spacer extends Component {
   render() { return Array(this.lines).fill(""); }
 }
 
-export class Box extends Container {
+class Box extends Container {
   constructor(paddingX = 1, paddingY = 1, background = undefined) {
     super();
     Object.assign(this, { paddingX, paddingY, background });
@@ -95,7 +97,7 @@ class Rows extends Component {
   }
 }
 
-export class SelectList extends Rows {
+class SelectList extends Rows {
   constructor(items, maxVisible, styles = {}) {
     super(maxVisible);
     Object.assign(this, { items, styles, shownItems: items });
@@ -127,7 +129,7 @@ export class SelectList extends Rows {
   }
 }
 
-export class SettingsList extends Rows {
+class SettingsList extends Rows {
   constructor(items, maxVisible, styles, onChange, onCancel) {
     super(maxVisible);
     Object.assign(this, { items, styles: styles ?? {}, onChange, onCancel });
@@ -160,7 +162,7 @@ export class SettingsList extends Rows {
 
 const FRAMES = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];
 
-export class Loader extends Component {
+class Loader extends Component {
   constructor(screen, spinnerStyle = as_is, textStyle = as_is, message = "Loading...") {
     super();
     Object.assign(this, { screen, spinnerStyle, textStyle, message, frame: 0 });
@@ -185,7 +187,7 @@ export class Loader extends Component {
   }
 }
 
-export class CancellableLoader extends Loader {
+class CancellableLoader extends Loader {
   own = new AbortController();
   get signal() { return this.own.signal; }
   get aborted() { return this.own.signal.aborted; }
@@ -197,6 +199,11 @@ export class CancellableLoader extends Loader {
 }
 
 /** A picture: only its place is drawn. */
-export class Image extends Component {
+class Image extends Component {
   render() { return ["[image]"]; }
 }
+
+module.exports = {
+  Component, Container, Text, Markdown, TruncatedText, Spacer, Box, SelectList, SettingsList, Loader,
+  CancellableLoader, Image,
+};

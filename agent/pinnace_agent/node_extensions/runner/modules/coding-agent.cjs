@@ -1,59 +1,60 @@
 /** `@earendil-works/pi-coding-agent`: the names that extensions use without a terminal. What the agent knows is asked there. */
 
-import { spawn } from "node:child_process";
-import fs from "node:fs";
-import path from "node:path";
-import { missing } from "./missing.mjs";
-import { tui } from "./pi-tui.mjs";
-import { keybindings, keyText } from "../keys.mjs";
-import { Theme, theme } from "../theme.mjs";
-import { extensionOf } from "../registry.mjs";
-import { CALL, ask, now, send } from "../wire.mjs";
+"use strict";
 
-export { Theme };
-export const VERSION = process.argv[7];
-export const CONFIG_DIR_NAME = ".pi";
-export const DEFAULT_MAX_LINES = 2000;
-export const DEFAULT_MAX_BYTES = 50 * 1024;
+const { spawn } = require("node:child_process");
+const fs = require("node:fs");
+const path = require("node:path");
+const { missing } = require("./missing.cjs");
+const { tui } = require("./pi-tui.cjs");
+const { keybindings, keyText } = require("../keys.cjs");
+const { Theme, theme } = require("../theme.cjs");
+const { extensionOf } = require("../registry.cjs");
+const { CALL, ask, now, send } = require("../wire.cjs");
+
+const VERSION = process.argv[7];
+const CONFIG_DIR_NAME = ".pi";
+const DEFAULT_MAX_LINES = 2000;
+const DEFAULT_MAX_BYTES = 50 * 1024;
 
 /** The folder of the user's settings, as the agent finds it. */
-export const getAgentDir = () => now(undefined, "agent_dir");
+const getAgentDir = () => now(undefined, "agent_dir");
 
 /** The folder of the program: of pi, if it is installed, else ours. */
-export const getPackageDir = () => process.argv[6] || path.resolve(import.meta.dirname, "../..");
+const getPackageDir = () => process.argv[6] || path.resolve(__dirname, "../..");
 
-export const defineTool = (tool) => tool;
-export const isToolCallEventType = (name, event) => event.toolName === name;
+const defineTool = (tool) => tool;
+const isToolCallEventType = (name, event) => event.toolName === name;
 const isResult = (name) => (event) => event.toolName === name;
-export const isBashToolResult = isResult("bash");
-export const isPowerShellToolResult = isResult("powershell");
-export const isReadToolResult = isResult("read");
-export const isEditToolResult = isResult("edit");
-export const isWriteToolResult = isResult("write");
-export const isGrepToolResult = isResult("grep");
-export const isFindToolResult = isResult("find");
-export const isLsToolResult = isResult("ls");
+const isBashToolResult = isResult("bash");
+const isPowerShellToolResult = isResult("powershell");
+const isReadToolResult = isResult("read");
+const isEditToolResult = isResult("edit");
+const isWriteToolResult = isResult("write");
+const isGrepToolResult = isResult("grep");
+const isFindToolResult = isResult("find");
+const isLsToolResult = isResult("ls");
 
 // --- texts -----------------------------------------------------------------------------------------
 
-export const truncateHead = (text, options = {}) => now(undefined, "truncate", "head", text, options);
-export const truncateTail = (text, options = {}) => now(undefined, "truncate", "tail", text, options);
+const truncateHead = (text, options = {}) => now(undefined, "truncate", "head", text, options);
+const truncateTail = (text, options = {}) => now(undefined, "truncate", "tail", text, options);
 
-export function truncateLine(line, maxChars = 500) {
+function truncateLine(line, maxChars = 500) {
   if (line.length <= maxChars) return { text: line, wasTruncated: false };
   return { text: `${line.slice(0, maxChars)}... [truncated]`, wasTruncated: true };
 }
 
-export function formatSize(bytes) {
+function formatSize(bytes) {
   if (bytes < 1024) return `${bytes}B`;
   if (bytes < 1024 * 1024) return `${(bytes / 1024).toFixed(1)}KB`;
   return `${(bytes / (1024 * 1024)).toFixed(1)}MB`;
 }
 
-export const serializeConversation = (messages) => now(undefined, "serialize_conversation", messages);
+const serializeConversation = (messages) => now(undefined, "serialize_conversation", messages);
 
 /** Messages as models read them: those of extensions are the user's, summaries too. */
-export function convertToLlm(messages) {
+function convertToLlm(messages) {
   const user = (content, timestamp) => ({
     role: "user", content: typeof content === "string" ? [{ type: "text", text: content }] : content, timestamp,
   });
@@ -78,28 +79,28 @@ export function convertToLlm(messages) {
 
 const BLOCK = /^---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 
-export function parseFrontmatter(text) {
+function parseFrontmatter(text) {
   const found = BLOCK.exec(text);
   if (!found) return { frontmatter: {}, body: text };
   return { frontmatter: now(undefined, "parse_yaml", found[1]) ?? {}, body: text.slice(found[0].length).trim() };
 }
 
-export const stripFrontmatter = (text) => parseFrontmatter(text).body;
+const stripFrontmatter = (text) => parseFrontmatter(text).body;
 
 const LANGUAGES = { ts: "typescript", tsx: "typescript", js: "javascript", mjs: "javascript", py: "python", rs: "rust", sh: "bash", md: "markdown", yml: "yaml", rb: "ruby" };
-export function getLanguageFromPath(file) {
+function getLanguageFromPath(file) {
   const suffix = path.extname(file).slice(1).toLowerCase();
   return suffix ? (LANGUAGES[suffix] ?? suffix) : undefined;
 }
 
-export const highlightCode = (code) => code.split("\n");
+const highlightCode = (code) => code.split("\n");
 
 // --- files -----------------------------------------------------------------------------------------
 
 const queues = new Map();
 
 /** Run a change of a file alone, in the order of the calls: the agent's own tools wait for it, and it for them. */
-export async function withFileMutationQueue(file, work) {
+async function withFileMutationQueue(file, work) {
   const key = path.resolve(file);
   const mine = (queues.get(key) ?? Promise.resolve()).then(() => changed(file, work));
   const settled = mine.catch(() => {});
@@ -152,7 +153,7 @@ function builtin(name, supported = []) {
 }
 
 /** Runs commands on this machine, for operations that delegate to it. */
-export function createLocalBashOperations() {
+function createLocalBashOperations() {
   return {
     exec: (command, cwd, { onData, signal, timeout, env } = {}) =>
       new Promise((resolve, reject) => {
@@ -166,19 +167,13 @@ export function createLocalBashOperations() {
   };
 }
 
-export const createReadToolDefinition = builtin("read");
-export const createWriteToolDefinition = builtin("write");
-export const createEditToolDefinition = builtin("edit");
-export const createBashToolDefinition = builtin("bash", ["operations", "spawnHook"]);
-export const createGrepToolDefinition = builtin("grep");
-export const createFindToolDefinition = builtin("find");
-export const createLsToolDefinition = builtin("ls");
-export {
-  createReadToolDefinition as createReadTool, createWriteToolDefinition as createWriteTool,
-  createEditToolDefinition as createEditTool, createBashToolDefinition as createBashTool,
-  createGrepToolDefinition as createGrepTool, createFindToolDefinition as createFindTool,
-  createLsToolDefinition as createLsTool,
-};
+const createReadToolDefinition = builtin("read");
+const createWriteToolDefinition = builtin("write");
+const createEditToolDefinition = builtin("edit");
+const createBashToolDefinition = builtin("bash", ["operations", "spawnHook"]);
+const createGrepToolDefinition = builtin("grep");
+const createFindToolDefinition = builtin("find");
+const createLsToolDefinition = builtin("ls");
 
 /** Sets of tools, with the options of each by its name. */
 const made = (makers) => (cwd, options) => makers.map(([name, make]) => make(cwd, options?.[name]));
@@ -187,8 +182,8 @@ const [READ, WRITE, EDIT, BASH, GREP, FIND, LS] = [
   ["bash", createBashToolDefinition], ["grep", createGrepToolDefinition], ["find", createFindToolDefinition],
   ["ls", createLsToolDefinition],
 ];
-export const createCodingTools = made([READ, BASH, EDIT, WRITE]);
-export const createReadOnlyTools = made([READ, GREP, FIND, LS]);
+const createCodingTools = made([READ, BASH, EDIT, WRITE]);
+const createReadOnlyTools = made([READ, GREP, FIND, LS]);
 
 // --- settings --------------------------------------------------------------------------------------
 
@@ -219,13 +214,13 @@ class Settings {
 }
 // What would need pi's own agent and its files in this process.
 const refused = (name, instead) => missing("@earendil-works/pi-coding-agent", name, undefined, instead);
-export const createAgentSession = refused("createAgentSession", "start a child agent with `pinnace --mode rpc`, by node:child_process");
-export const SessionManager = refused("SessionManager", "read ctx.sessionManager, or use ctx.newSession and ctx.switchSession");
-export const SettingsManager = missing("@earendil-works/pi-coding-agent", "SettingsManager", Settings);
+const createAgentSession = refused("createAgentSession", "start a child agent with `pinnace --mode rpc`, by node:child_process");
+const SessionManager = refused("SessionManager", "read ctx.sessionManager, or use ctx.newSession and ctx.switchSession");
+const SettingsManager = missing("@earendil-works/pi-coding-agent", "SettingsManager", Settings);
 
 // --- the bus and the terminal ----------------------------------------------------------------------
 
-export function createEventBus() {
+function createEventBus() {
   const channels = new Map();
   return {
     emit(channel, data) {
@@ -246,33 +241,32 @@ export function createEventBus() {
   };
 }
 
-export const initTheme = () => theme;
+const initTheme = () => theme;
 const colored = (color) => (text) => theme.fg(color, text);
-export const getMarkdownTheme = () => ({
+const getMarkdownTheme = () => ({
   heading: colored("mdHeading"), link: colored("mdLink"), linkUrl: colored("mdLinkUrl"), code: colored("mdCode"),
   codeBlock: colored("mdCodeBlock"), codeBlockBorder: colored("mdCodeBlockBorder"), quote: colored("mdQuote"),
   quoteBorder: colored("mdQuoteBorder"), hr: colored("mdHr"), listBullet: colored("mdListBullet"),
   bold: (text) => theme.bold(text), italic: (text) => theme.italic(text), underline: (text) => theme.underline(text),
   strikethrough: (text) => theme.strikethrough(text), highlightCode,
 });
-export const getSelectListTheme = () => ({
+const getSelectListTheme = () => ({
   selectedPrefix: colored("accent"), selectedText: colored("accent"), description: colored("muted"),
   scrollInfo: colored("muted"), noMatch: colored("muted"),
 });
-export const getEditorTheme = () => ({ borderColor: colored("borderMuted"), selectList: getSelectListTheme() });
-export const getSettingsListTheme = () => ({
+const getEditorTheme = () => ({ borderColor: colored("borderMuted"), selectList: getSelectListTheme() });
+const getSettingsListTheme = () => ({
   label: (text, selected) => (selected ? theme.fg("accent", text) : text),
   value: (text, selected) => theme.fg(selected ? "accent" : "muted", text),
   description: colored("dim"), cursor: theme.fg("accent", "→ "), hint: colored("dim"),
 });
 
-export { keyText };
-export const keyDisplayText = (id) => keyText(id).replaceAll(/(^|[+/])([a-z])/g, (_all, sign, letter) => sign + letter.toUpperCase());
-export const keyHint = (id, description) => rawKeyHint(keyText(id), description);
-export const rawKeyHint = (key, description) => theme.fg("dim", key) + theme.fg("muted", ` ${description}`);
+const keyDisplayText = (id) => keyText(id).replaceAll(/(^|[+/])([a-z])/g, (_all, sign, letter) => sign + letter.toUpperCase());
+const keyHint = (id, description) => rawKeyHint(keyText(id), description);
+const rawKeyHint = (key, description) => theme.fg("dim", key) + theme.fg("muted", ` ${description}`);
 
 /** A line as wide as what it is in. */
-export class DynamicBorder {
+class DynamicBorder {
   constructor(color = colored("border")) {
     this.color = color;
   }
@@ -281,7 +275,7 @@ export class DynamicBorder {
 }
 
 /** Shows that something is waited for, and lets the user give it up: `signal` then aborts. */
-export class BorderedLoader extends tui.Container {
+class BorderedLoader extends tui.Container {
   constructor(screen, _theme, message, options) {
     super();
     keybindings(); // before a component reads them
@@ -308,7 +302,7 @@ export class BorderedLoader extends tui.Container {
 }
 
 /** The editor of messages, which leaves to the client what keys mean beside writing; extensions extend it. */
-export class CustomEditor extends tui.Editor {
+class CustomEditor extends tui.Editor {
   actionHandlers = new Map();
   constructor(screen, styles, bindings, options) {
     super(screen, styles, options);
@@ -335,4 +329,20 @@ export class CustomEditor extends tui.Editor {
   }
 }
 
-export const getShellConfig = () => ({ shell: fs.existsSync("/bin/bash") ? "/bin/bash" : "sh", args: ["-c"] });
+const getShellConfig = () => ({ shell: fs.existsSync("/bin/bash") ? "/bin/bash" : "sh", args: ["-c"] });
+
+module.exports = {
+  VERSION, CONFIG_DIR_NAME, DEFAULT_MAX_LINES, DEFAULT_MAX_BYTES, getAgentDir, getPackageDir, defineTool,
+  isToolCallEventType, isBashToolResult, isPowerShellToolResult, isReadToolResult, isEditToolResult, isWriteToolResult,
+  isGrepToolResult, isFindToolResult, isLsToolResult, truncateHead, truncateTail, truncateLine, formatSize,
+  serializeConversation, convertToLlm, parseFrontmatter, stripFrontmatter, getLanguageFromPath, highlightCode,
+  withFileMutationQueue, createLocalBashOperations, createReadToolDefinition, createWriteToolDefinition,
+  createEditToolDefinition, createBashToolDefinition, createGrepToolDefinition, createFindToolDefinition,
+  createLsToolDefinition, createCodingTools, createReadOnlyTools, createAgentSession, SessionManager, SettingsManager,
+  createEventBus, initTheme, getMarkdownTheme, getSelectListTheme, getEditorTheme, getSettingsListTheme,
+  keyDisplayText, keyHint, rawKeyHint, DynamicBorder, BorderedLoader, CustomEditor, getShellConfig, Theme,
+  createReadTool: createReadToolDefinition, createWriteTool: createWriteToolDefinition,
+  createEditTool: createEditToolDefinition, createBashTool: createBashToolDefinition,
+  createGrepTool: createGrepToolDefinition, createFindTool: createFindToolDefinition,
+  createLsTool: createLsToolDefinition, keyText,
+};

@@ -1,15 +1,14 @@
 /** `ctx.ui`: dialogs and displays of the client. What needs pi's own terminal answers as pi does in its RPC mode. */
 
-import fs from "node:fs";
-import { createRequire } from "node:module";
-import path from "node:path";
-import { Theme, theme } from "./theme.mjs";
-import { editorFactory, setEditor } from "./editors.mjs";
-import { custom, stay } from "./surfaces.mjs";
-import { ask, now, post } from "./wire.mjs";
+"use strict";
 
-// With the first use of what few extensions use.
-const load = createRequire(import.meta.url);
+const fs = require("node:fs");
+const path = require("node:path");
+const { Theme, theme } = require("./theme.cjs");
+const { ask, now, post } = require("./wire.cjs");
+
+// What few extensions use is loaded with its first use, here and below.
+const stay = (...values) => require("./surfaces.cjs").stay(...values);
 
 const seconds = (options) => (typeof options?.timeout === "number" ? options.timeout / 1000 : null);
 
@@ -63,7 +62,7 @@ function footerOf(who, surface) {
   };
 }
 
-export function userInterfaceOf(who) {
+function userInterfaceOf(who) {
   return {
     select: (title, choices, options) => dialog(who, "ui.select", [title, choices], options, undefined),
     confirm: (title, message, options) => dialog(who, "ui.confirm", [title, message ?? ""], options, false),
@@ -81,8 +80,8 @@ export function userInterfaceOf(who) {
     setEditorText: (text) => post(who, "ui.setEditorText", text),
     pasteToEditor: (text) => post(who, "ui.pasteToEditor", text),
     getEditorText: () => now(who, "ui.getEditorText"),
-    custom: (factory, options) => custom(who, factory, options),
-    onTerminalInput: (listener) => load("./terminal-input.mjs").listenToInput(who, listener),
+    custom: (factory, options) => require("./surfaces.cjs").custom(who, factory, options),
+    onTerminalInput: (listener) => require("./terminal-input.cjs").listenToInput(who, listener),
     setWorkingMessage: (message) => post(who, "ui.setWorkingMessage", message ?? null),
     setWorkingVisible: (visible) => post(who, "ui.setWorkingVisible", Boolean(visible)),
     setWorkingIndicator(options) {
@@ -93,9 +92,9 @@ export function userInterfaceOf(who) {
     setHiddenThinkingLabel: (label) => post(who, "ui.setHiddenThinkingLabel", label ?? null),
     setFooter: (factory) => stay(who, "footer", undefined, factory, (surface) => footerOf(who, surface)),
     setHeader: (factory) => stay(who, "header", undefined, factory),
-    addAutocompleteProvider: (factory) => load("./completing.mjs").addProvider(who, factory),
-    setEditorComponent: (factory) => setEditor(who, factory),
-    getEditorComponent: () => editorFactory(),
+    addAutocompleteProvider: (factory) => require("./completing.cjs").addProvider(who, factory),
+    setEditorComponent: (factory) => require("./editors.cjs").setEditor(who, factory),
+    getEditorComponent: () => require("./editors.cjs").editorFactory(),
     get theme() { return theme; },
     // The client has their files; colours are those of every terminal, in each theme.
     getAllThemes: () => now(who, "ui.themes").map((name) => ({ name, path: undefined })),
@@ -108,3 +107,5 @@ export function userInterfaceOf(who) {
     setToolsExpanded: (expanded) => post(who, "ui.setToolsExpanded", Boolean(expanded)),
   };
 }
+
+module.exports = { userInterfaceOf };

@@ -4,8 +4,10 @@
  * reported once. A client that has an editor of its own also has pi's provider of its own: it gets what extensions add.
  */
 
-import { loaded } from "./registry.mjs";
-import { ask, now, post, reportOnce } from "./wire.mjs";
+"use strict";
+
+const { loaded } = require("./registry.cjs");
+const { ask, now, post, reportOnce } = require("./wire.cjs");
 
 const MOST = 20;
 const MOST_OFFERED = 100;
@@ -17,7 +19,7 @@ const own = new WeakMap(); // what pi's provider has answered, with its items
 let limitMs = 1000; // of all providers together; the agent sends it
 
 /** Complete texts by what a factory makes of the providers before it, from now on. */
-export function addProvider(who, factory) {
+function addProvider(who, factory) {
   if (typeof factory !== "function") throw new Error("addAutocompleteProvider: the factory is not a function");
   wrappers.push({ who, factory, made: undefined });
   if (wrappers.length === 1) post(who, "ui.completes");
@@ -25,7 +27,7 @@ export function addProvider(who, factory) {
 }
 
 /** Give an editor the provider over all others, also when one is added; returns what ends that. */
-export function provide(who, editor) {
+function provide(who, editor) {
   const give = () => editor.setAutocompleteProvider(chained(who));
   give();
   watchers.add(give);
@@ -88,7 +90,7 @@ function guarded(wrapper, current, place) {
 }
 
 /** What extensions offer for the text of the client's own editor: what of it the items take the place of, and those; null: nothing. */
-export async function completeText({ before, after, force, limit }, { controller }) {
+async function completeText({ before, after, force, limit }, { controller }) {
   limitMs = limit;
   const made = chained();
   const lines = (before + after).split("\n");
@@ -184,3 +186,5 @@ async function argumentsOf(name, prefix) {
   }
   return null;
 }
+
+module.exports = { addProvider, provide, completeText };

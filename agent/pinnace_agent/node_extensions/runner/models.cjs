@@ -1,8 +1,10 @@
 /** `ctx.modelRegistry`: the agent's models. Keys stay with the agent unless `getApiKeyAndHeaders` is called. */
 
-import { ask, now } from "./wire.mjs";
+"use strict";
 
-export function modelsOf(who) {
+const { ask, now } = require("./wire.cjs");
+
+function modelsOf(who) {
   const key = (model) => ask(who, "models.key", [model]);
   const members = {
     getAll: () => now(who, "models.all"),
@@ -36,3 +38,5 @@ export function modelsOf(who) {
     },
   });
 }
+
+module.exports = { modelsOf };

@@ -1,10 +1,6 @@
-/**
- * `@earendil-works/pi-tui`, where pi's own package is not used: texts are measured and cut, keys are recognised, and the
- * components draw plainly.
- */
+/** Texts and keys of a terminal: texts are measured, cut and searched, keys are recognised. */
 
-export * from "./components.mjs";
-export * from "./fields.mjs";
+"use strict";
 
 const SEQUENCE = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[\]_P^X][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 const WIDE = /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u;
@@ -15,19 +11,19 @@ const widthOf = (grapheme) => (NONE.test(grapheme) ? 0 : WIDE.test(grapheme) || 
 let segmenter;
 
 /** The graphemes of a text. What divides them is made for the first one: it takes some milliseconds. */
-export function graphemes(text) {
+function graphemes(text) {
   segmenter ??= new Intl.Segmenter(undefined, { granularity: "grapheme" });
   return segmenter.segment(text);
 }
 
 /** The columns that a text takes in a terminal; escape sequences take none, a tab three. */
-export function visibleWidth(text) {
+function visibleWidth(text) {
   let width = 0;
   for (const { segment } of graphemes(text.replace(SEQUENCE, "").replaceAll("\t", "   "))) width += widthOf(segment);
   return width;
 }
 
-export function truncateToWidth(text, maxWidth, ellipsis = "...", pad = false) {
+function truncateToWidth(text, maxWidth, ellipsis = "...", pad = false) {
   const width = visibleWidth(text);
   if (width <= maxWidth) return pad ? text + " ".repeat(maxWidth - width) : text;
   const room = Math.max(0, maxWidth - visibleWidth(ellipsis));
@@ -58,7 +54,7 @@ function* pieces(text) {
   for (const { segment } of graphemes(text.slice(at))) yield segment;
 }
 
-export function wrapTextWithAnsi(text, width) {
+function wrapTextWithAnsi(text, width) {
   const lines = [];
   for (const whole of text.split("\n")) {
     let line = "";
@@ -79,10 +75,10 @@ export function wrapTextWithAnsi(text, width) {
   return lines;
 }
 
-export const CURSOR_MARKER = "\x1b_pi:c\x07";
+const CURSOR_MARKER = "\x1b_pi:c\x07";
 const NAMED = ["escape", "enter", "tab", "space", "backspace", "delete", "home", "end", "pageUp", "pageDown", "up", "down", "left", "right", "insert"];
 const modified = (modifier) => (key) => `${modifier}+${key}`;
-export const Key = {
+const Key = {
   ...Object.fromEntries(NAMED.map((each) => [each, each])), esc: "escape", return: "enter",
   ...Object.fromEntries(["ctrl", "shift", "alt"].map((each) => [each, modified(each)])),
   ctrlShift: modified("ctrl+shift"), ctrlAlt: modified("ctrl+alt"), shiftAlt: modified("shift+alt"), ctrlShiftAlt: modified("ctrl+shift+alt"),
@@ -102,7 +98,7 @@ const BITS = [["shift", 1], ["alt", 2], ["ctrl", 4]];
 const withModifiers = (bits, name) => [...BITS.filter(([, bit]) => bits & bit).map(([each]) => each), name].join("+");
 
 /** The name of what a terminal sent, such as `ctrl+c`; undefined: it is no key. The client sends these forms alone. */
-export function parseKey(data) {
+function parseKey(data) {
   const whole = NAMES.get(data);
   if (whole !== undefined) return whole;
   if (data === "\x1b[Z") return "shift+tab";
@@ -129,25 +125,25 @@ const normal = (key) => {
 };
 
 /** Whether what a terminal sent is a key. */
-export function matchesKey(data, key) {
+function matchesKey(data, key) {
   const found = parseKey(data);
   if (found === undefined) return false;
   const isShifted = found.length === 1 && found !== found.toLowerCase();
   return normal(isShifted ? `shift+${found}` : found) === normal(key) || found === key;
 }
 
-export const isKeyRelease = () => false;
-export const isKeyRepeat = () => false;
-export const isKittyProtocolActive = () => false;
-export const isFocusable = (component) => component !== null && component !== undefined && "focused" in component;
+const isKeyRelease = () => false;
+const isKeyRepeat = () => false;
+const isKittyProtocolActive = () => false;
+const isFocusable = (component) => component !== null && component !== undefined && "focused" in component;
 
 /** A text as an input shows it: with a cursor in reverse. */
-export function renderFakeCursor(text) {
+function renderFakeCursor(text) {
   return `\x1b[7m${text || " "}\x1b[27m`;
 }
 
 /** Whether the letters of a query are in a text, in order; `score` is smaller the closer together they are. */
-export function fuzzyMatch(query, text) {
+function fuzzyMatch(query, text) {
   let at = 0;
   let score = 0;
   for (const letter of query.toLowerCase()) {
@@ -159,7 +155,7 @@ export function fuzzyMatch(query, text) {
   return { matches: true, score };
 }
 
-export function fuzzyFilter(items, query, textOf) {
+function fuzzyFilter(items, query, textOf) {
   if (!query.trim()) return items;
   return items
     .map((item) => ({ item, ...fuzzyMatch(query.trim(), textOf(item)) }))
@@ -167,3 +163,8 @@ export function fuzzyFilter(items, query, textOf) {
     .sort((a, b) => a.score - b.score)
     .map((each) => each.item);
 }
+
+module.exports = {
+  graphemes, visibleWidth, truncateToWidth, wrapTextWithAnsi, CURSOR_MARKER, Key, parseKey, matchesKey, isKeyRelease,
+  isKeyRepeat, isKittyProtocolActive, isFocusable, renderFakeCursor, fuzzyMatch, fuzzyFilter,
+};

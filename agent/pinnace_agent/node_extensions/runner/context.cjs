@@ -1,14 +1,16 @@
 /** `ctx`: what a function of an extension can read and do, over the agent's contexts. */
 
-import { modelsOf } from "./models.mjs";
-import { sessionOf } from "./session.mjs";
-import { userInterfaceOf } from "./ui.mjs";
-import { CALL, ask, askForChange, now } from "./wire.mjs";
+"use strict";
+
+const { modelsOf } = require("./models.cjs");
+const { sessionOf } = require("./session.cjs");
+const { userInterfaceOf } = require("./ui.cjs");
+const { CALL, ask, askForChange, now } = require("./wire.cjs");
 
 const known = new Map();
 
 /** The context of a number that the agent gave; one object for one number, so that extensions may keep it. */
-export function contextOf(extension, number, _call, kind = "handler") {
+function contextOf(extension, number, _call, kind = "handler") {
   const key = `${extension.number}:${number}`;
   let context = known.get(key);
   if (context === undefined) {
@@ -116,7 +118,8 @@ function setupOf(setup) {
 }
 
 /** The context of code that runs outside every call, such as a timer: that of the extension's handlers. */
-export function ownContext(extension) {
+function ownContext(extension) {
   return contextOf(extension, extension.number, undefined);
 }
 
+module.exports = { contextOf, ownContext };

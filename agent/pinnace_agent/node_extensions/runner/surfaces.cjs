@@ -6,12 +6,13 @@
  * A surface outlives the call that has opened it, so its messages belong to none.
  */
 
-import { createRequire } from "node:module";
-import { theme } from "./theme.mjs";
-import { CALL, ask, errorOf, now, post, send } from "./wire.mjs";
+"use strict";
+
+const { theme } = require("./theme.cjs");
+const { CALL, ask, errorOf, now, post, send } = require("./wire.cjs");
 
 // With the first component: the names of keys and what measures texts take a tenth of the start of this process.
-const keys = () => createRequire(import.meta.url)("./keys.mjs");
+const keys = () => require("./keys.cjs");
 
 const FRAME_MS = 16;
 const MOST_LINES = 500;
@@ -134,13 +135,13 @@ class Surface {
 }
 
 /** Take what the agent reports of a surface. One that is gone takes nothing. */
-export function surfaceChanged(message) {
+function surfaceChanged(message) {
   const surface = open.get(`${message.extension}:${message.surface}`);
   if (surface) CALL.run({ extension: surface.who.extension, context: surface.who.context }, () => surface.take(message));
 }
 
 /** Show a component until it is done; returns its result. Without a terminal it is not made. */
-export async function custom(who, factory, options = {}) {
+async function custom(who, factory, options = {}) {
   if (now(who, "ctx.mode") !== "tui") return undefined;
   const { promise, resolve, reject } = Promise.withResolvers();
   const surface = CALL.exit(() => new Surface(who));
@@ -176,7 +177,7 @@ export async function custom(who, factory, options = {}) {
 const staying = new Map(); // by extension and place
 
 /** Show a component in a place until another one, or none, is shown there. */
-export function stay(who, place, key, factory, ...more) {
+function stay(who, place, key, factory, ...more) {
   const name = `${who.extension}:${place}:${key ?? ""}`;
   const former = staying.get(name);
   staying.delete(name);
@@ -265,3 +266,5 @@ function layoutOf(options = {}) {
   if (Number.isInteger(margin) && margin >= 0) layout.margin = margin;
   return layout;
 }
+
+module.exports = { surfaceChanged, custom, stay };

@@ -4,10 +4,14 @@
  * The package takes 60 ms and 17 MiB, so it is not loaded where nothing is drawn.
  */
 
-import { installed } from "./installed.mjs";
-import * as own from "./tui.mjs";
+"use strict";
+
+const { installed } = require("./installed.cjs");
+const own = require("./tui.cjs");
 
 /** The package of pi; undefined: it is not used. */
-export const real = process.argv[8] === "draws" ? installed("@earendil-works/pi-tui") : undefined;
+const real = process.argv[8] === "draws" ? installed("@earendil-works/pi-tui") : undefined;
 /** The names of both. */
-export const tui = { ...own, ...real };
+const tui = { ...own, ...real };
+
+module.exports = { real, tui };

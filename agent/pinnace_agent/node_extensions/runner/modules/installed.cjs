@@ -1,14 +1,16 @@
 /** The packages of the user's installation of pi, for what we lack: read where they lie, and no part of the agent. */
 
-import fs from "node:fs";
-import { createRequire } from "node:module";
-import path from "node:path";
+"use strict";
+
+const fs = require("node:fs");
+const { createRequire } = require("node:module");
+const path = require("node:path");
 
 const root = process.argv[6] || null;
 const OWN = "pi-coding-agent";
 
 /** The module that a specifier means in the installation of pi; undefined: there is none, or it can't be loaded. */
-export function installed(specifier) {
+function installed(specifier) {
   if (root === null) return undefined;
   const [, name, ...rest] = specifier.split("/");
   const beside = path.dirname(root);
@@ -35,3 +37,5 @@ function entryOf(folder, subpath) {
   while (found !== null && typeof found === "object") found = found.import ?? found.default;
   return found ?? undefined;
 }
+
+module.exports = { installed };

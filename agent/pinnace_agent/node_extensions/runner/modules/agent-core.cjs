@@ -1,3 +1,3 @@
 /** `@earendil-works/pi-agent-core`: types; every value is one that we lack. */
 
-export {};
+"use strict";

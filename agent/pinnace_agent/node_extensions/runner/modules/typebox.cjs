@@ -1,10 +1,12 @@
 /** `typebox`: the functions that make JSON schemas. What validates values comes from pi's own installation. */
 
+"use strict";
+
 const OPTIONAL = Symbol("optional");
 const READONLY = Symbol("readonly");
-export const Kind = Symbol.for("TypeBox.Kind");
-export const Hint = Symbol.for("TypeBox.Hint");
-export const OptionalKind = Symbol.for("TypeBox.Optional");
+const Kind = Symbol.for("TypeBox.Kind");
+const Hint = Symbol.for("TypeBox.Hint");
+const OptionalKind = Symbol.for("TypeBox.Optional");
 
 function schema(kind, fields, options) {
   const made = { ...fields, ...options };
@@ -36,7 +38,7 @@ function literal(value, options) {
   return schema("Literal", { type: value === null ? "null" : typeof value, const: value }, options);
 }
 
-export const Type = {
+const Type = {
   Any: (options) => schema("Any", {}, options),
   Unknown: (options) => schema("Unknown", {}, options),
   Never: (options) => schema("Never", { not: {} }, options),
@@ -89,4 +91,4 @@ export const Type = {
 };
 let recursive = 0;
 
-export default Type;
+module.exports = { Kind, Hint, OptionalKind, Type, default: Type };

@@ -1,17 +1,18 @@
 /** `@earendil-works/pi-ai`: requests of models go to the agent's providers, which have the keys. */
 
-import { Type } from "./typebox.mjs";
-import { ask, now } from "../wire.mjs";
+"use strict";
 
-export { Type };
+const { Type } = require("./typebox.cjs");
+const { ask, now } = require("../wire.cjs");
+
 
 /** A string of several values, in the form that every provider accepts. */
-export function StringEnum(values, options = {}) {
+function StringEnum(values, options = {}) {
   return Type.Unsafe({ type: "string", enum: [...values], ...options });
 }
 
 /** Request one answer. Resolves also when it failed: then `stopReason` is `error` or `aborted`, as in pi. */
-export async function complete(model, context, options = {}) {
+async function complete(model, context, options = {}) {
   const { signal, reasoning, maxTokens } = options ?? {};
   try {
     return await ask(undefined, "complete", [model, context, reasoning ?? "off", maxTokens ?? null], signal);
@@ -23,10 +24,9 @@ export async function complete(model, context, options = {}) {
     };
   }
 }
-export { complete as completeSimple };
 
 /** Request one answer as a stream of events: they come together when it is complete. */
-export function stream(model, context, options) {
+function stream(model, context, options) {
   const events = createAssistantMessageEventStream();
   void complete(model, context, options).then((message) => {
     if (message.stopReason === "error" || message.stopReason === "aborted") {
@@ -46,10 +46,9 @@ export function stream(model, context, options) {
   });
   return events;
 }
-export { stream as streamSimple };
 
 /** A queue of events that is read as an async iterator; `result` is its last message. */
-export class EventStream {
+class EventStream {
   #queue = [];
   #waiting = [];
   #isOver = false;
@@ -96,21 +95,26 @@ export class EventStream {
   }
 }
 
-export class AssistantMessageEventStream extends EventStream {
+class AssistantMessageEventStream extends EventStream {
   constructor() {
     super((event) => event.type === "done" || event.type === "error", (event) => event.message ?? event.error);
   }
 }
-export const createAssistantMessageEventStream = () => new AssistantMessageEventStream();
+const createAssistantMessageEventStream = () => new AssistantMessageEventStream();
 
-export const getModel = (provider, id) => now(undefined, "models.find", provider, id);
-export const getModels = (provider) => now(undefined, "models.all").filter((each) => each.provider === provider);
-export const getProviders = () => [...new Set(now(undefined, "models.all").map((each) => each.provider))];
+const getModel = (provider, id) => now(undefined, "models.find", provider, id);
+const getModels = (provider) => now(undefined, "models.all").filter((each) => each.provider === provider);
+const getProviders = () => [...new Set(now(undefined, "models.all").map((each) => each.provider))];
 
 /** The price of a usage, in dollars; it is set in the usage as well, as in pi. */
-export function calculateCost(model, usage) {
+function calculateCost(model, usage) {
   const price = (kind) => ((model.cost?.[kind] ?? 0) / 1_000_000) * (usage[kind] ?? 0);
   const cost = { input: price("input"), output: price("output"), cacheRead: price("cacheRead"), cacheWrite: price("cacheWrite") };
   usage.cost = { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite };
   return usage.cost;
 }
+
+module.exports = {
+  StringEnum, complete, stream, EventStream, AssistantMessageEventStream, createAssistantMessageEventStream, getModel,
+  getModels, getProviders, calculateCost, Type, completeSimple: complete, streamSimple: stream,
+};

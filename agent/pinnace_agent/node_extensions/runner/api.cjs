@@ -1,14 +1,15 @@
 /** `pi`: what an extension receives to register with and to act through. The agent checks and decides; its errors are thrown here. */
 
-import { busOf } from "./bus.mjs";
-import { configOf, refreshContext } from "./providers.mjs";
-import { ask, now } from "./wire.mjs";
+"use strict";
+
+const { ask, now } = require("./wire.cjs");
 
 const nothing = () => {};
 
-export function apiOf(extension) {
+function apiOf(extension) {
   const who = { extension: extension.number };
   const call = (name, ...values) => now(who, name, ...values);
+  let events;
   return {
     on(event, handler) {
       if (typeof handler !== "function") throw new Error(`pi.on("${event}"): the handler is not a function`);
@@ -100,7 +101,7 @@ export function apiOf(extension) {
     setThinkingLevel: (level) => void call("set_thinking_level", level),
     registerProvider(name, config) {
       if (typeof name !== "string") {
-        const made = configOf(name); // a provider object of pi-ai
+        const made = require("./providers.cjs").configOf(name); // a provider object of pi-ai
         call("register_provider", name.id, kept(extension, made));
         return;
       }
@@ -115,7 +116,7 @@ export function apiOf(extension) {
       throw new Error("virtual models are not available in pinnace; register a provider instead");
     },
     unregisterVirtualModel: nothing,
-    events: busOf(extension),
+    get events() { return (events ??= require("./bus.cjs").busOf(extension)); },
   };
 }
 
@@ -123,7 +124,9 @@ export function apiOf(extension) {
 function kept(extension, config) {
   const { streamSimple, refreshModels, oauth, images: _images, classifiers: _classifiers, ...rest } = config;
   if (streamSimple) rest.streamSimple = extension.keep(streamSimple);
-  if (refreshModels) rest.refreshModels = extension.keep((context) => refreshModels.call(config, refreshContext(context, oauth)));
+  if (refreshModels) rest.refreshModels = extension.keep((context) => refreshModels.call(config, require("./providers.cjs").refreshContext(context, oauth)));
   if (oauth) rest.oauth = { number: extension.keep(oauth), name: oauth.name ?? null };
   return rest;
 }
+
+module.exports = { apiOf };

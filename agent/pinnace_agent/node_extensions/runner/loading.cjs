@@ -1,15 +1,16 @@
 /** Loads one extension: its module, then its factory with the `pi` of it. */
 
-import { pathToFileURL } from "node:url";
-import { apiOf } from "./api.mjs";
-import { compileCache, installHooks } from "./hooks.mjs";
-import { addExtension } from "./registry.mjs";
+"use strict";
+
+const { pathToFileURL } = require("node:url");
+const { apiOf } = require("./api.cjs");
+const { installHooks } = require("./hooks.cjs");
+const { addExtension } = require("./registry.cjs");
 
 installHooks();
-compileCache();
 
 /** Import the file and call what it exports; returns nothing. What was registered before a failure is the agent's to drop. */
-export async function loadExtension({ extension: number, path }) {
+async function loadExtension({ extension: number, path }) {
   const extension = addExtension(number, path);
   const module = await import(pathToFileURL(path).href);
   let factory = module.default ?? module["module.exports"];
@@ -19,3 +20,5 @@ export async function loadExtension({ extension: number, path }) {
   }
   await factory(apiOf(extension));
 }
+
+module.exports = { loadExtension };
