@@ -22,6 +22,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -225,6 +226,25 @@ def _become(order: dict[str, Any], descriptors: Sequence[int], added: dict[str, 
     sys.argv[1:] = order["words"] if kept is None else [str(kept)]
     shown.show((*PYTHON, order["module"], *sys.argv[1:]), order["environment"])
     _keep(stdio, kept)
+    _open_streams()
+
+
+def _open_streams() -> None:
+    """Open the streams of text anew: whether one is a terminal, or has a place, was asked of what was there before."""
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        former = getattr(sys, name)
+        is_written_at_once = former.write_through  # as PYTHONUNBUFFERED asks
+        binary = open(descriptor, f"{mode}b", 0 if is_written_at_once else -1, closefd=False)  # noqa: SIM115  # stays
+        stream = TextIOWrapper(
+            binary,
+            former.encoding,
+            former.errors,
+            newline="\n",
+            line_buffering=name == "stderr" or os.isatty(descriptor),
+            write_through=is_written_at_once,
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def _keep(stdio: Sequence[int], kept: int | None) -> None:

@@ -4,8 +4,8 @@ What a test starts with `python -P -m pinnace_rpc`, by any means of `subprocess`
 only a new interpreter applies is asked for. It is a process of its own and the test's own child, with the same pipes,
 session, environment, folder and end, and /proc shows it as one. Two things differ: what an agent imports before the end
 of its first prompt is loaded already, with HTTP, and with the library of MCP where servers are configured; and modules
-are not taken apart at its end. Every other command is left alone: most subcommands, `-X importtime`, other users,
-signals that are ignored.
+are not taken apart at its end. Subcommands are forks, too. Every other command is left alone: `-X importtime`, other
+users, signals that are ignored.
 
 Adapters of editors, hosts, and what attaches to them or starts them fork in turn what they would start in new
 interpreters: hosts, first agents, and the zygotes of the others. Each of them has one more child for that, which was
@@ -174,11 +174,7 @@ def _order(asked: Mapping[str, Any], modules: Container[str]) -> dict[str, Any] 
     if not isinstance(command, Sequence) or tuple(command[: len(PYTHON)]) != PYTHON:
         return None
     module, *words = map(os.fsdecode, command[len(PYTHON) :])
-    if (
-        module not in modules
-        or not words
-        or not (words[0].startswith("-") or words[0] in STARTERS or asked["pass_fds"])
-    ):
+    if module not in modules or not words:
         return None
     if any(asked[name] != default for name, default in _DEFAULTS.items()) or len(asked["pass_fds"]) > 1:
         return None

@@ -106,6 +106,22 @@ def test_a_forks_end_is_its_own(tmp_path: Path) -> None:
     assert "--typo" in refused.stderr
 
 
+def test_a_subcommand_is_a_fork_with_streams_of_its_own(tmp_path: Path) -> None:
+    """What its output is decides how it is written, not what that of the process that was forked is."""
+    process = subprocess.Popen(
+        [*COMMAND, "auth", "login", "openai"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**environment(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path)},
+    )
+    assert is_fork(process)
+    output, errors = process.communicate(b"sk-of-a-test\n")
+
+    assert (0, b"") == (process.returncode, errors)
+    assert f"openai: its key is stored in {tmp_path / 'auth.json'}\n".encode() == output
+
+
 @pytest.mark.parametrize(
     "start",
     [
