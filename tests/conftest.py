@@ -73,6 +73,12 @@ def _no_handler_of_a_former_run() -> Iterator[None]:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
+@pytest.fixture
+def fresh_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start each program of a test in a new interpreter: for tests of what a fork does not show (`forked_agents`)."""
+    monkeypatch.setenv(FRESH, "1")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose a seed before hypothesis does, so that it can be printed while nothing has failed yet.
@@ -91,8 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if _is_first_process(config):
         _compile_sources()
-    if not os.environ.get(FRESH):
-        Forks().install()
+    Forks().install()
 
     # Before xdist starts its processes, which inherit it. A folder that the caller names is his to keep.
     if _is_first_process(config) and VARIABLE not in os.environ:

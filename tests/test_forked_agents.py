@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.forked_agents import COMMAND, PROGRAM, VARIABLE
+from tests.forked_agents import COMMAND, VARIABLE
 from tests.source_tree import PYTHONPATH
 
 from pinnace_rpc.host.agents.zygote import start_only
@@ -25,7 +25,8 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def is_fork(process: "subprocess.Popen[bytes]") -> bool:
-    return str(PROGRAM).encode() in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    """Whether there is room for another command line."""
+    return Path(f"/proc/{process.pid}/cmdline").read_bytes().endswith(b"\0\0")
 
 
 def shown(process: "subprocess.Popen[bytes]", command: str) -> list[str]:
@@ -47,8 +48,8 @@ def ended(process: "subprocess.Popen[bytes]") -> int:
 
 
 def test_a_fork_is_what_a_start_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look() -> tuple[bool, list[str], int]:
-        asked: dict[str, Any] = {"env": environment(tmp_path), "cwd": tmp_path, "start_new_session": True}
+    def look(**asked: Any) -> tuple[bool, list[str], int]:
+        asked |= {"env": environment(tmp_path), "cwd": tmp_path, "start_new_session": True}
         process = subprocess.Popen(RPC, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **asked)
         forked, lines = is_fork(process), shown(process, LOOK)
         lines = [line.replace(str(process.pid), "its own id") for line in lines]
@@ -56,8 +57,8 @@ def test_a_fork_is_what_a_start_gives(tmp_path: Path, monkeypatch: pytest.Monkey
 
     umask = os.umask(0o027)
     try:
-        fork = look()
-        monkeypatch.setattr("tests.forked_agents.COMMAND", ("another",))
+        fork, other = look(), look(umask=0o077)
+        monkeypatch.setenv(VARIABLE, "1")
         start = look()
     finally:
         os.umask(umask)
@@ -65,6 +66,7 @@ def test_a_fork_is_what_a_start_gives(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (True, False) == (fork[0], start[0])
     assert [str(tmp_path), "0027", "here", str(os.getpid()), "its own id", "1"] == start[1]
     assert start[1:] == fork[1:]
+    assert (True, "0077") == (other[0], other[1][1])
 
 
 @pytest.mark.parametrize("name", sorted({**start_only(os.environ), "PATH": ""}))
@@ -104,15 +106,30 @@ def test_a_forks_end_is_its_own(tmp_path: Path) -> None:
     assert "--typo" in refused.stderr
 
 
+def test_a_subcommand_is_a_fork_with_streams_of_its_own(tmp_path: Path) -> None:
+    """What its output is decides how it is written, not what that of the process that was forked is."""
+    process = subprocess.Popen(
+        [*COMMAND, "auth", "login", "openai"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**environment(tmp_path), "PI_CODING_AGENT_DIR": str(tmp_path)},
+    )
+    assert is_fork(process)
+    output, errors = process.communicate(b"sk-of-a-test\n")
+
+    assert (0, b"") == (process.returncode, errors)
+    assert f"openai: its key is stored in {tmp_path / 'auth.json'}\n".encode() == output
+
+
 @pytest.mark.parametrize(
     "start",
     [
         lambda env: subprocess.Popen(RPC, env=env, stdin=subprocess.PIPE, preexec_fn=os.getpid),  # noqa: PLW1509  # no thread here
-        lambda env: subprocess.Popen(RPC, env=env, stdin=subprocess.PIPE, umask=0o077),
         lambda env: subprocess.Popen(RPC, env=env, stdin=subprocess.PIPE, close_fds=False),
         lambda env: subprocess.Popen([sys.executable, "-X", "dev", *RPC[1:]], env=env, stdin=subprocess.PIPE),
     ],
-    ids=["code before the program", "umask", "inherited descriptors", "another interpreter"],
+    ids=["code before the program", "inherited descriptors", "another interpreter"],
 )
 def test_what_a_fork_can_not_be_is_started(
     start: "Callable[[dict[str, str]], subprocess.Popen[bytes]]", tmp_path: Path

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.source_tree import PYTHONPATH
+
 from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_rpc.host.protocol import (
     Accepted,
@@ -262,5 +264,5 @@ def environment_of(folder: Path) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "PI_CODING_AGENT_DIR": str(folder / "agent"),
         "XDG_RUNTIME_DIR": str(folder),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "PYTHONPATH": PYTHONPATH,
     }

@@ -177,6 +177,7 @@ def test_a_message_that_a_crash_cut_is_sent_again(host: HostProcess) -> None:
         assert state["messageCount"] == 2
 
 
+@pytest.mark.usefixtures("fresh_agents")  # the next process has the limit of the host
 def test_a_message_that_the_next_process_cannot_save_has_an_unknown_outcome(folder: Path) -> None:
     """The former process may have saved it. Once the disk takes it, the session decides a repetition."""
     environment = {**environment_of(folder), "PYTHONDONTWRITEBYTECODE": "1"}  # a full disk cuts such files

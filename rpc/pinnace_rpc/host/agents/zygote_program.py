@@ -65,6 +65,9 @@ def main() -> int:
     added = added_variables()
     zygote = Zygote(int(sys.argv[1]), identity())
     preload()
+    from pinnace_rpc.options.closing import protect
+
+    protect()
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -89,9 +92,6 @@ def preload() -> None:
     for name in OPTIONAL:
         with suppress(ImportError):
             import_module(name)
-    from pinnace_rpc.options.closing import protect
-
-    protect()
 
 
 class Zygote:
