@@ -106,8 +106,7 @@ def test_a_forks_end_is_its_own(tmp_path: Path) -> None:
     assert "--typo" in refused.stderr
 
 
-def test_a_subcommand_is_a_fork_with_streams_of_its_own(tmp_path: Path) -> None:
-    """What its output is decides how it is written, not what that of the process that was forked is."""
+def test_a_subcommand_is_a_fork_that_reads_and_writes_its_pipes(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "auth", "login", "openai"],
         stdin=subprocess.PIPE,
