@@ -12,6 +12,7 @@ import sys
 import time
 
 from pinnace_rpc.host.locations import (
+    FolderMissing,
     LocationError,
     check_folder,
     check_peer,
@@ -108,9 +109,7 @@ def _connected(holder: "Holder") -> "socket.socket | None":
         )
     try:
         check_folder(os.path.dirname(holder.socket))
-    except LocationError:
-        if os.path.lexists(os.path.dirname(holder.socket)):
-            raise
+    except FolderMissing:
         return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

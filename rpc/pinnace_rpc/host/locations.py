@@ -42,6 +42,10 @@ class LocationError(Exception):
     """A place can't be used or must not be trusted. The text names it and the reason."""
 
 
+class FolderMissing(LocationError):
+    """There is no such folder: not yet, or no more."""
+
+
 class Holder:
     """The host that holds a lock, as it has written about itself."""
 
@@ -99,10 +103,13 @@ def check_folder(folder: str) -> None:
     """Check that a folder is the user's alone, by what itself says: a link is refused wherever it leads.
 
     Raises:
+        FolderMissing: There is none.
         LocationError: It is not, or can't be examined.
     """
     try:
         state = os.lstat(folder)
+    except FileNotFoundError as error:
+        raise FolderMissing(f"{folder}: {error.strerror}") from None
     except OSError as error:
         raise LocationError(f"{folder}: {error.strerror}") from None
     if stat.S_ISLNK(state.st_mode):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pinnace_rpc.attach.finding import _connected
 from pinnace_rpc.host import locations
-from pinnace_rpc.host.locations import HostLock, HostRuns, LocationError
+from pinnace_rpc.host.locations import Holder, HostLock, HostRuns, LocationError
 
 HOLD = (
     "import sys, time; from pinnace_rpc.host.locations import HostLock\n"
@@ -27,6 +28,26 @@ def test_a_path_too_long_for_a_socket_is_an_error() -> None:
     locations.check_socket_path("/" + "a" * 100)
     with pytest.raises(LocationError, match="--socket"):
         locations.check_socket_path("/" + "a" * 200)
+
+
+def test_a_folder_that_a_host_makes_meanwhile_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its lock, and so its name, before it has the folder of its socket."""
+    look = os.lstat
+
+    def make_behind(path: str) -> os.stat_result:
+        try:
+            return look(path)
+        except FileNotFoundError:
+            os.mkdir(path, 0o700)
+            raise
+
+    monkeypatch.setattr(os, "lstat", make_behind)
+    holder = Holder(os.getpid(), socket.gethostname(), str(tmp_path / "new" / "host.sock"), "9.9")
+
+    assert _connected(holder) is None
+    assert (tmp_path / "new").is_dir()
 
 
 def test_a_folder_is_made_for_the_user_alone(tmp_path: Path) -> None:
