@@ -178,8 +178,8 @@ class Loader:
     async def _load_file(self, candidate: Candidate) -> LoadedExtension:
         entry, folder = candidate.entry, candidate.folder
         digest = ""
+        started_s = trio.current_time()  # before that of the watch: what it has named as too slow is too slow
         with self._reporting(candidate.source["path"], entry, folder), watched(entry, self._limits, self._log_line):
-            started_s = trio.current_time()
             if candidate.attribute is None:
                 check_files(entry, folder)
                 if not candidate.is_script:
@@ -218,11 +218,12 @@ class Loader:
         return name
 
     async def _load_inline(self, inline: Inline) -> LoadedExtension:
+        started_s = trio.current_time()  # likewise
         with self._reporting(inline.path, inline.path, None), watched(inline.path, self._limits, self._log_line):
             extension, api = self._new(inline.path, inline.source)
             extension.is_replaceable = inline.is_replaceable
             try:
-                await self._call(inline.function, extension, api, trio.current_time())
+                await self._call(inline.function, extension, api, started_s)
             except BaseException:
                 self._discard(extension)
                 raise
