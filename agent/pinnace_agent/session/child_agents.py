@@ -174,12 +174,11 @@ def listed_children(
             returned[ended["agentId"]] = ended.get("returned", ())
     for agent_id, messages in _messages(entries, session_id).items():
         if agent_id in listed:
-            states: dict[str, MessageState] = {each["messageId"]: "accepted" for each in messages}
+            texts = {each["messageId"]: each["text"] for each in messages}
             if (back := returned.get(agent_id)) is None:
-                states.update(working(agent_id))
+                listed[agent_id]["messages"] = _shown(texts, {**dict.fromkeys(texts, "accepted"), **working(agent_id)})
             else:
-                states = {each: message_end(each, back) for each in states}
-            listed[agent_id]["messages"] = shown_messages({m["messageId"]: m["text"] for m in messages}, states)
+                listed[agent_id]["messages"] = ended_messages(texts, back)
     return list(listed.values())
 
 
@@ -197,13 +196,12 @@ def shown_child(begun: ChildBegun, session_path: str | os.PathLike[str] | None) 
     return agent
 
 
-def message_end(message_id: str, returned: Collection[str]) -> MessageState:
-    """Return what became of a message to an agent that has ended."""
-    return "returned" if message_id in returned else "delivered"
+def ended_messages(texts: Mapping[str, str], returned: Collection[str]) -> list[ShownMessage]:
+    """Return the messages to an agent that has ended, for clients, by those that it did not get."""
+    return _shown(texts, {each: "returned" if each in returned else "delivered" for each in texts})
 
 
-def shown_messages(texts: Mapping[str, str], states: Mapping[str, MessageState]) -> list[ShownMessage]:
-    """Return the messages to an agent, for clients."""
+def _shown(texts: Mapping[str, str], states: Mapping[str, MessageState]) -> list[ShownMessage]:
     return [{"messageId": each, "text": text, "state": states[each]} for each, text in texts.items()]
 
 
@@ -221,17 +219,15 @@ def usage_of(totals: FileTotals) -> Usage:
 
 
 def child_remains(path: str | os.PathLike[str]) -> ChildRemains:
-    """Return what the session in a file has used, whose process has ended, and the messages that it has."""
-    totals, message_ids = _used(Path(path))
-    return ChildRemains(usage_of(totals), message_ids)
+    """Return what the session in a file has used, whose process has ended, and the messages that it has.
 
-
-def _used(path: Path) -> tuple[FileTotals, frozenset[str]]:
-    """Return what a session has used, with the agents of its own that were cut with it, and the ids of messages."""
+    The usage is that of the agents of its own, too, that were cut with it.
+    """
+    path = Path(path)
     try:
         text = read_text(path)
     except errors.ClientError:  # it was cut before it had a file, or can't be read any more
-        return file_totals(()), frozenset()
+        return ChildRemains(usage_of(file_totals(())), frozenset())
     entries = list(text.entries)
     session_id = str((text.header or {}).get("id"))
     lost = [
@@ -239,7 +235,8 @@ def _used(path: Path) -> tuple[FileTotals, frozenset[str]]:
         for begun in _unended(entries, session_id)
     ]
     ids = (each.get("messageId") for each in entries if each.get("type") == "message")
-    return file_totals([*entries, *lost]), frozenset(each for each in ids if isinstance(each, str))
+    usage = usage_of(file_totals([*entries, *lost]))
+    return ChildRemains(usage, frozenset(each for each in ids if isinstance(each, str)))
 
 
 def _messages(entries: Iterable[Entry], session_id: str) -> dict[str, list[ChildMessage]]:

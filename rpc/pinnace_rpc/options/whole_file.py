@@ -19,7 +19,7 @@ def without_buffer(stream: TextIO) -> TextIO:
 class _WholeFile(FileIO):
     """A file without a buffer."""
 
-    def write(self, data: "Buffer") -> int:
+    def write(self, data: Buffer) -> int:
         """Write all of it.
 
         Raises:

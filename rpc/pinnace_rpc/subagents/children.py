@@ -29,9 +29,8 @@ from pinnace_agent.session.child_agents import (
     child_ended,
     child_file,
     child_remains,
-    message_end,
+    ended_messages,
     shown_child,
-    shown_messages,
     usage_of,
 )
 from pinnace_agent.session.conversation import Session
@@ -385,7 +384,7 @@ class Children:
         session.keep_usage(child_ended(running.begun, usage, outcome, returned))
         self._agent.spend(usage)
         error = "" if outcome == "completed" else progress.error
-        messages = shown_messages(mailbox.texts, {each: message_end(each, returned) for each in mailbox.texts})
+        messages = ended_messages(mailbox.texts, returned)
         return progress.state._replace(activity="", usage=usage, outcome=outcome, error=error, messages=messages)
 
     def _start(self, agent: "EffectInterpreter", request: ChildRequest) -> ChildStart:
