@@ -122,7 +122,7 @@ ORPHANS: Final = Orphans()
 def _children() -> Iterator[tuple[int, list[str]]]:
     """Find the children of this process, each with the words of its `stat` from its state on."""
     for process_id in _process_ids():
-        words = _stat(process_id)
+        words = stat_of(process_id)
         if words and int(words[1]) == os.getpid():
             yield process_id, words
 
@@ -216,18 +216,31 @@ def is_alive(process_id: int) -> bool:
     return _living_parent(process_id) is not None
 
 
+def state_of(process_id: int) -> str:
+    """Return what the system says of a process, such as R (it runs), S (it waits), T (it is stopped); X: it is gone."""
+    fields = stat_of(process_id)
+    return fields[0] if fields else "X"
+
+
+def parent_of(process_id: int) -> int:
+    """Return the parent of a process; 0: it is gone."""
+    fields = stat_of(process_id)
+    return int(fields[1]) if fields else 0
+
+
+def stat_of(process_id: int) -> list[str]:
+    """Return the fields of a process behind its name, as proc(5) has them; empty: it is gone."""
+    # The name, in parentheses, may have any characters.
+    return _read(process_id, "stat").decode(errors="replace").rpartition(")")[2].split()
+
+
 def _process_ids() -> list[int]:
     return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
 
 
 def _living_parent(process_id: int) -> int | None:
-    words = _stat(process_id)
+    words = stat_of(process_id)
     return None if not words or words[0] in ("Z", "X") else int(words[1])
-
-
-def _stat(process_id: int) -> list[str]:
-    # The name, in parentheses, may have any characters.
-    return _read(process_id, "stat").decode(errors="replace").rpartition(")")[2].split()
 
 
 def _environment(process_id: int) -> bytes:

@@ -3,13 +3,12 @@
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from pinnace_fuzz.process_tree import words_of
+from pinnace_fuzz.process_tree import parent_of, words_of
 from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.host.agents import zygote
 from pinnace_rpc.host.agents.ports import HostedProcess
@@ -30,14 +29,14 @@ async def test_agents_are_new_while_what_forks_loads_and_forks_afterwards(monkey
     async with trio.open_nursery() as nursery:
         agents = Agents(nursery, ("--no-session", "--provider", "offline"), Options(), "0.1", is_persistent=False)
         async with started(agents.start_passing) as passing, started(agents.start) as first:
-            assert {_parent(passing.pid), _parent(first.pid)} == {os.getpid()}
+            assert {parent_of(passing.pid), parent_of(first.pid)} == {os.getpid()}
         async with AsyncExitStack() as stack:
             several: list[HostedProcess] = []
             for number in range(FRESH_WHILE_LOADING + 2):
                 if number == FRESH_WHILE_LOADING:
                     may_load.set()
                 several.append(await stack.enter_async_context(started(agents.start)))
-            parents = [_parent(process.pid) for process in several]
+            parents = [parent_of(process.pid) for process in several]
             assert [is_zygote(pid) for pid in parents] == [False] * FRESH_WHILE_LOADING + [True] * 2
         nursery.cancel_scope.cancel()
 
@@ -56,7 +55,3 @@ async def started(start: Callable[[str], Awaitable[HostedProcess]]) -> AsyncGene
 
 def is_zygote(pid: int) -> bool:
     return any(b"zygote_program" in word for word in words_of(pid))
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -17,6 +17,7 @@ from tests.rpc.batch.test_batch import TIMEOUT_S, Bench
 from tests.source_tree import REPOSITORY
 
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import parent_of, state_of
 
 PYTHON = REPOSITORY / ".tools" / "engines" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="Dask and Ray are not installed (scripts/peers)")
@@ -52,7 +53,7 @@ def kill_worker(bench: Bench, gate: ShellGate) -> int:
     """Kill the worker that runs the task; return its agent."""
     gate.wait_reached()
     agent = int((bench.folder / "pid").read_text())
-    os.kill(_parent(agent), signal.SIGKILL)
+    os.kill(parent_of(agent), signal.SIGKILL)
     return agent
 
 
@@ -62,7 +63,7 @@ def assert_continued(bench: Bench, gated: Task, agent: int) -> None:
     assert [gated["prompt"], "Continue where you were interrupted."] == bench.asked("gated")
     asked = {name: bench.asked(name) for name in bench.results}
     assert {} == {name: texts for name, texts in asked.items() if 1 != sum(each.startswith("run ") for each in texts)}
-    assert _state(agent) in "ZX"
+    assert state_of(agent) in "ZX"  # who adopts it may not reap it at once
 
 
 def test_results_are_the_same_on_every_engine_and_a_ray_worker_that_is_killed_costs_its_attempt(
@@ -119,19 +120,3 @@ def test_a_dask_worker_of_the_cluster_of_the_page_may_be_killed(bench: Bench, ga
     assert 0 == code, (bench.folder / "log").read_text()
     assert 4 == len(bench.results)
     assert_continued(bench, gated, agent)
-
-
-def _state(pid: int) -> str:
-    """Return the state of a process as the system has it; X: it is gone. Who adopts it may not reap it at once."""
-    try:
-        return _stat(pid)[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "X"
-
-
-def _parent(pid: int) -> int:
-    return int(_stat(pid)[1])
-
-
-def _stat(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.rpc.host.attached import OFFLINE, WITHOUT_RESTART, Connection, HostProcess, Record, environment_of, started
 
+from pinnace_fuzz.process_tree import parent_of
 from pinnace_rpc.host import table as table_module
 from pinnace_rpc.host.protocol import AgentAction, Ended, ListAgents
 from pinnace_rpc.host.table import CommandTable
@@ -213,10 +214,6 @@ def full_disk(host: HostProcess, agent: int, size: int) -> Generator[None]:
     yield
     for pid in starters:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 HANG = {"id": "go", "type": "prompt", "message": "run `cat gate`"}

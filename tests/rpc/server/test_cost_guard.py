@@ -39,6 +39,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_fuzz.harness.adapters import PreparedHome, prepare_pi_home
+from pinnace_fuzz.process_tree import state_of
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import make_projection
 from pinnace_spec.profiles.profiles import Profile
@@ -148,11 +149,6 @@ def counted_home(folder: Path, **env: str) -> PreparedHome:
     return prepare_pi_home(folder, "http://127.0.0.1:9", env={"PYTHONPATH": PYTHONPATH, **env})
 
 
-def state_of(pid: int) -> str:
-    """Return what the system says of a process: it runs (R), or it waits (S)."""
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
-
-
 def counted(home: PreparedHome, kind: str, arguments: Sequence[str], asked: int) -> Started:
     """Start a program, ask it for its state some times, and return what it has counted."""
     file = home.work / f"{kind}.json"
@@ -169,8 +165,8 @@ def counted(home: PreparedHome, kind: str, arguments: Sequence[str], asked: int)
         deadline.start()
         for _ in range(asked):
             # Else the calls depend on whether the next command is there before the program waits for it.
-            while state_of(process.pid) != "S":
-                pass
+            while (state := state_of(process.pid)) != "S":
+                assert state not in ("Z", "X")
             process.stdin.write(b'{"type":"get_state"}\n')
             process.stdin.flush()
             assert process.stdout.readline()

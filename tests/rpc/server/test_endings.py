@@ -23,6 +23,7 @@ from pinnace_fuzz.harness.adapters import pi_models
 from pinnace_fuzz.harness.agent_process import AgentGone
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import state_of
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.reading import faults, kinds, user_texts
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -405,8 +406,7 @@ def test_stdin_may_end_after_a_signal(tools: Tools) -> None:
 def signal_together(pi: HomedAgent, *numbers: signal.Signals) -> None:
     """Let the agent find several signals at once, the lowest number first."""
     pi.signal(signal.SIGSTOP)
-    status = Path(f"/proc/{pi.process.pid}/stat")
-    while status.read_text().rpartition(")")[2].split()[0] != "T":
+    while state_of(pi.process.pid) != "T":
         time.sleep(0.001)  # a stopped process can't say that it is
     for number in numbers:
         # To its main thread: of several threads each could take one, and then their order would be open.

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +11,7 @@ from pinnace_fuzz.harness.agent_process import DEFAULT_TIMEOUT_S
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.model_server.server import generated_delta
 from pinnace_fuzz.harness.shell_gate import ShellGate
+from pinnace_fuzz.process_tree import stat_of
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.reading import faults, joined_deltas, kinds
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -170,7 +170,7 @@ def wait_still(pi: HomedAgent, check: Callable[[], None] = lambda: None) -> None
     while len(looks) < STILL_LOOKS or len(set(looks[-STILL_LOOKS:])) > 1:
         assert time.monotonic() < deadline_s, "the process goes on working although its output is full"
         check()
-        state, *fields = Path(f"/proc/{pi.process.pid}/stat").read_text().rpartition(")")[2].split()
+        state, *fields = stat_of(pi.process.pid)
         # The time it has used, in the program and in the system. One that would work, if the machine had not others to
         # serve, is not still.
         looks = [*looks, fields[10] + " " + fields[11]] if state == "S" else []

@@ -16,7 +16,7 @@ from tests.rpc.conftest import await_gone
 from tests.rpc.tui.terminal import TIMEOUT_S, environment
 
 from pinnace_fuzz.harness.short_folders import make_short_folder
-from pinnace_fuzz.process_tree import processes_with, words_of
+from pinnace_fuzz.process_tree import processes_with, state_of, words_of
 
 TMUX: Final = shutil.which("tmux") or shutil.which("tmux", path=str(Path(__file__).parents[3] / ".tools" / "bin"))
 NEEDS_TMUX: Final = pytest.mark.skipif(TMUX is None, reason="no tmux: scripts/peers installs it")
@@ -225,7 +225,7 @@ def test_an_editor_that_fails_a_stop_and_a_signal_leave_a_terminal_that_works(sh
         terminal.shows("│from outside ")
         process = terminal.process()
         terminal.press("C-z")
-        wait_for(lambda: Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        wait_for(lambda: state_of(process) == "T")
         os.kill(process, signal.SIGCONT)
         wait_for(terminal.is_on_another_screen)
         terminal.shows("> 日本 1", "no network", "│from outside ")

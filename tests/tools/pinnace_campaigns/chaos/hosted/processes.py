@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pinnace_campaigns.chaos.hosted.client_log import ClientLog
 from pinnace_fuzz.harness.pump import Pump
-from pinnace_fuzz.process_tree import PROC, descriptors_of, processes_with, words_of
+from pinnace_fuzz.process_tree import descriptors_of, parent_of, processes_with, words_of
 from pinnace_fuzz.records import LineSplitter, encode_records, parse_record
 
 _ZYGOTE: Final = b"zygote_program"
@@ -60,13 +60,6 @@ def _locked_by(path: Path) -> int | None:
     except (OSError, ValueError, KeyError):
         return None
     return pid
-
-
-def parent_of(pid: int) -> int:
-    """Return the parent of a process; 0: it has ended."""
-    with suppress(OSError):
-        return int((PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-    return 0
 
 
 def signal_each(pids: Sequence[int], number: int) -> None:
