@@ -3,7 +3,9 @@
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,10 +14,11 @@ import trio
 from tests.call_count import CallCount
 
 from pinnace_agent.extensions.api.api import ExtensionAPI
+from pinnace_agent.extensions.loading import loading
 from pinnace_agent.extensions.loading.discovery import Candidate, ExtensionSources, discover, resolve_named
 from pinnace_agent.extensions.loading.loading import Inline, Loader, LoadReport
 from pinnace_agent.extensions.loading.modules import PREFIX
-from pinnace_agent.extensions.loading.watch import LoadLimits
+from pinnace_agent.extensions.loading.watch import LoadLimits, watched
 from pinnace_agent.extensions.registration.registrations import ExtensionFailedError, Generation
 
 
@@ -464,6 +467,21 @@ async def test_one_that_blocks_is_named_while_it_does(tmp_path: Path, text: str)
     text = text.replace("BLOCK", bench.until_line(3))
     assert "took more than 0.3 s to load" == await bench.fail("gate.py", text)
     assert "if it blocks it can't be ended, at:\n" in bench.lines[2]
+
+
+async def test_one_that_was_named_as_too_slow_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes between the beginning of the watch and that of the load."""
+
+    @contextmanager
+    def late(path: str, limits: LoadLimits, log: Callable[[str], None]) -> Generator[None]:
+        with watched(path, limits, log):
+            time.sleep(SHORT.hard_s / 3)
+            yield
+
+    monkeypatch.setattr(loading, "watched", late)
+    bench = Bench(tmp_path, SHORT)
+    text = f"{bench.until_line(3)}\ndef extension(pi): ...\n"
+    assert "took more than 0.3 s to load" == await bench.fail("gate.py", text)
 
 
 async def test_a_slow_one_is_loaded(tmp_path: Path) -> None:
