@@ -12,12 +12,13 @@ A bound may fall at any time. Where one rises, or a module is added to the list,
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import threading
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -39,6 +40,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_fuzz.harness.adapters import PreparedHome, prepare_pi_home
+from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_fuzz.process_tree import state_of
 from pinnace_rpc.server.outbox import Outbox
 from pinnace_rpc.server.projection import make_projection
@@ -178,16 +180,18 @@ def counted(home: PreparedHome, kind: str, arguments: Sequence[str], asked: int)
 
 
 @pytest.fixture(scope="module")
-def starts(tmp_path_factory: pytest.TempPathFactory) -> Starts:
-    """Start both; twice, since a module's first loading compiles it."""
-    home = counted_home(tmp_path_factory.mktemp("counted"))
+def starts() -> Iterator[Starts]:
+    """Start both; twice, since a module's first loading compiles it. The deeper their folder is, the more they call."""
+    folder = make_short_folder("pc")
+    home = counted_home(folder)
     agents = [counted(home, "agent", home.arguments, asked) for asked in (1, ROUND_TRIPS)]
     found = Starts(agents[-1], [counted(home, "trio", (), 0) for _ in range(2)][-1])
     more = beyond_trio(found)
     print(f"\nstart: {found.agent.calls:,} calls, trio alone {found.trio.calls:,}")
     print(f"modules beyond trio: {len(more)}, sources of our own {own_bytes(more):,} bytes")
     print(f"round trip: {found.agent.round_trip_calls} calls")
-    return found
+    yield found
+    shutil.rmtree(folder)
 
 
 def beyond_trio(starts: Starts) -> frozenset[str]:
