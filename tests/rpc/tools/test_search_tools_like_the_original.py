@@ -18,6 +18,7 @@ import pytest
 from tests.recorded import RecordedList
 
 from pinnace_agent.tools.local.search_program import find_fd, find_rg
+from pinnace_fuzz.process_tree import words_of
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 RECORDED: Final = RecordedList("search-tools")
@@ -286,7 +287,7 @@ def test_an_abort_ends_a_search_at_work(agent: AgentStarter) -> None:
     running.request({"type": "prompt", "message": "go"})
     running.wait({"type": "tool_execution_start"})
     deadline_s = time.monotonic() + 60
-    while not running.descendants():
+    while not any(b"--json" in words_of(each) for each in running.descendants()):
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
     assert running.request({"type": "abort"})["success"]
