@@ -3,19 +3,16 @@
 import dataclasses
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_agents import COMMAND
 
 from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.results import BAD
 from pinnace_fuzz.judge.scenarios.files import load
 from pinnace_fuzz.judge.session import SMOKE_S, JudgeOptions, chosen, conduct
 
-# Started by its entry, not as a module: a home of its own has no PYTHONPATH.
-ROOTS = [path for path in sys.path if path]
-START = f"import sys; sys.path[:0] = {ROOTS!r}; from pinnace_rpc.cli.main import main; sys.exit(main())"
 pytestmark = pytest.mark.slow
 # Where the judge has to reach confined commands, and files beside them: gates of a tool and of the client's shell,
 # processes, damage to session files, a file that the client alone has.
@@ -32,9 +29,7 @@ def bubblewrap_works() -> bool:
 
 
 def test_smoke(tmp_path: Path) -> None:
-    options = JudgeOptions(
-        command=(sys.executable, "-c", START), adapter=PiAdapter(), time_s=SMOKE_S, seed=1, out=tmp_path
-    )
+    options = JudgeOptions(command=COMMAND, adapter=PiAdapter(), time_s=SMOKE_S, seed=1, out=tmp_path)
     smoke = tuple(each.id for each in chosen(load(), options))
     # The scenarios of so short a run, all of them, however busy the machine is.
     run = conduct(dataclasses.replace(options, only=smoke, campaigns=(), time_s=3600))
@@ -46,7 +41,7 @@ def test_smoke(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not bubblewrap_works(), reason="needs bubblewrap (scripts/peers), and user namespaces")
 def test_a_sample_of_the_scenarios_passes_in_a_sandbox(tmp_path: Path) -> None:
-    command = (sys.executable, "-c", START, "--sandbox", "workspace-write")
+    command = (*COMMAND, "--sandbox", "workspace-write")
     options = JudgeOptions(
         command=command, adapter=PiAdapter(), only=CONFINED, campaigns=(), jobs=2, seed=1, patience=3, out=tmp_path
     )

@@ -4,11 +4,11 @@ To choose them anew needs Spin.
 """
 
 import runpy
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.forked_agents import COMMAND
 from tests.source_tree import REPOSITORY
 
 from pinnace_campaigns.model_check.spin import walk
@@ -21,9 +21,6 @@ from pinnace_spec.generate.promela.promela import model_text, sets_of
 from pinnace_spec.statechart.transitions import ALWAYS, CHART
 
 TRAILS = committed()
-# Started by its entry, not as a module: a home of its own has no PYTHONPATH.
-ROOTS = [path for path in sys.path if path]
-START = f"import sys; sys.path[:0] = {ROOTS!r}; from pinnace_rpc.cli.main import main; sys.exit(main())"
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +77,7 @@ def test_trails_are_many_short_and_different() -> None:
 def test_our_agent_goes_the_models_way(tmp_path: Path) -> None:
     """Some, each in a process of its own; all of them in the campaign `trails`."""
     some = load_trails()[:: len(TRAILS) // 4]
-    with opened(JudgeOptions(command=(sys.executable, "-c", START), adapter=PiAdapter(), profile="pi")) as (kit, _):
+    with opened(JudgeOptions(command=COMMAND, adapter=PiAdapter(), profile="pi")) as (kit, _):
         results = [run(trail, kit, 1) for trail in some]
 
     assert [(each.scenario.id, "PASS") for each in results] == [(each.scenario.id, each.verdict) for each in results], [
