@@ -43,6 +43,7 @@ STARTING: Final = "--starting"
 _CLONE_PARENT: Final = 0x8000
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}
 """The number of the system call."""
+_PR_SET_PDEATHSIG: Final = 1
 _STDIO: Final = 3
 _MAIN: Final = {"pinnace_rpc": "pinnace_rpc.cli.main"}
 """Where the `main` of a module is that is not in itself."""
@@ -78,7 +79,7 @@ def main() -> None:
     while True:
         order, descriptors = _serve(connection)
         _become(order, descriptors, added, shown)
-        if not order["is_starter"] or (copy := _copied(given)) is None:
+        if not order["is_starter"] or (copy := _copied(given, added)) is None:
             break
         shown.show((str(PROGRAM),), {})
         connection = copy
@@ -153,7 +154,7 @@ def _forks() -> ModuleType:
     return module
 
 
-def _copied(given: Mapping[str, str]) -> socket.socket | None:
+def _copied(given: Mapping[str, str], added: Mapping[str, str]) -> socket.socket | None:
     """Fork what this process forks from now on; returns the connection in that copy, and None in this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
@@ -163,7 +164,7 @@ def _copied(given: Mapping[str, str]) -> socket.socket | None:
         return socket.socket(fileno=kept)
     theirs.close()
     forks = _forks()
-    forks.NestedForks(ours, given).install(forks.STARTED_BY_PROGRAMS)
+    forks.NestedForks(ours, given, added).install(forks.STARTED_BY_PROGRAMS)
     return None
 
 
@@ -219,6 +220,8 @@ def _become(order: dict[str, Any], descriptors: Sequence[int], added: dict[str, 
     if order["has_session"]:
         os.setsid()
     reset_signals()
+    if order["is_leashed"]:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     apply_start(order, added)
     stdio, passed = descriptors[:_STDIO], descriptors[_STDIO:]
     # A passed one is named by the one word of the command line.

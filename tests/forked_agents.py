@@ -8,8 +8,9 @@ are not taken apart at its end. Subcommands are forks, too. Every other command 
 users, signals that are ignored.
 
 Adapters of editors, hosts, and what attaches to them or starts them fork in turn what they would start in new
-interpreters: hosts, first agents, and the zygotes of the others. Each of them has one more child for that, which was
-forked before it began and has loaded what a zygote loads. What it starts has no limit that was set on it later.
+interpreters: hosts, first agents, and the zygotes of the others. So do batches, whose agents are tied to them as by
+`setpriv`. Each of these has one more child for that, which was forked before it began and has loaded what a zygote
+loads. What it starts has no limit that was set on it later.
 
 FRESH_AGENTS=1 starts each process in a new interpreter, as does the fixture `fresh_agents` in a test. Decides what is
 forked; must not know what an agent does.
@@ -37,8 +38,10 @@ AGENT: Final = "pinnace_rpc"
 COMMAND: Final = (*PYTHON, AGENT)
 STARTED_BY_PROGRAMS: Final = (AGENT, *(f"pinnace_rpc.host.agents.{name}_program" for name in ("fresh", "zygote")))
 """The modules that a host or an adapter runs in new interpreters."""
-STARTERS: Final = ("host", "attach", "acp")
+STARTERS: Final = ("host", "attach", "acp", "batch")
 """Subcommands that start programs; `acp` is also a mode."""
+LEASH: Final = ("--pdeathsig", "TERM", "--")
+"""What `setpriv` is told by a program whose processes are to end with it."""
 LARGEST_ORDER: Final = len(ROOM)
 """In bytes: what /proc can show of it; less than a socket takes in one packet with its default buffer."""
 MCP: Final = ("pinnace_agent.mcp.wire.link", "pinnace_agent.mcp.wire.stdio", "pinnace_agent.mcp.wire.http")
@@ -126,14 +129,18 @@ class Forks:
 class NestedForks(Forks):
     """Forks the process that a fork has beside it, which was forked from the same one."""
 
-    def __init__(self, connection: socket.socket, given: Mapping[str, str]) -> None:
-        """Ask over a connection, for processes that what is forked, which has this environment, can be."""
+    def __init__(self, connection: socket.socket, given: Mapping[str, str], added: Mapping[str, str]) -> None:
+        """Ask over a connection, for processes that what is forked, which has this environment, can be.
+
+        An interpreter has added variables to it at its start, which its children may have or not.
+        """
         super().__init__()
         self._beside = _Loaded(connection)
-        self._kept = start_only(given)
+        self._added = start_only(added)
+        self._kept = {**self._added, **start_only(given)}
 
     def _loaded_for(self, order: Mapping[str, Any]) -> "_Loaded | None":
-        return self._beside if start_only(order["environment"]) == self._kept else None
+        return self._beside if {**self._added, **start_only(order["environment"])} == self._kept else None
 
 
 class _Loaded:
@@ -171,7 +178,12 @@ class _Loaded:
 def _order(asked: Mapping[str, Any], modules: Container[str]) -> dict[str, Any] | None:
     """Return what a fork is to become; None if it has to be a new interpreter."""
     command, folder = asked["args"], asked["cwd"]
-    if not isinstance(command, Sequence) or tuple(command[: len(PYTHON)]) != PYTHON:
+    if not isinstance(command, Sequence):
+        return None
+    is_leashed = os.path.basename(os.fsdecode(command[0])) == "setpriv" and tuple(command[1 : 1 + len(LEASH)]) == LEASH
+    if is_leashed:
+        command = command[1 + len(LEASH) :]
+    if tuple(command[: len(PYTHON)]) != PYTHON:
         return None
     module, *words = map(os.fsdecode, command[len(PYTHON) :])
     if module not in modules or not words:
@@ -193,6 +205,7 @@ def _order(asked: Mapping[str, Any], modules: Container[str]) -> dict[str, Any] 
         "cwd": os.fsdecode(folder) if folder is not None else os.getcwd(),
         "environment": environment,
         "has_session": asked["start_new_session"],
+        "is_leashed": is_leashed,
         "umask": asked["umask"] if asked["umask"] != _UNSET else _umask(),
         "memory": None,
     }

@@ -38,7 +38,7 @@ class Bench:
         self.env = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
-            "PYTHONPATH": os.pathsep.join([PYTHONPATH, str(Path(__file__).parent)]),
+            "PYTHONPATH": PYTHONPATH,
             "PI_CODING_AGENT_DIR": str(folder / "agent"),
             "PINNACE_OFFLINE_DELAY_MS": "0",
         }
@@ -84,6 +84,12 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
+
+
+@pytest.fixture
+def engine_of_the_user(bench: Bench) -> None:
+    """What a user has beside it can be imported: `losing_engine`."""
+    bench.env["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
 
 
 @pytest.fixture
@@ -346,6 +352,7 @@ def test_a_signal_lets_running_tasks_end_and_a_second_one_ends_at_once(
     assert "gated" not in other.results
 
 
+@pytest.mark.usefixtures("engine_of_the_user")
 def test_an_engine_of_the_user_may_lose_workers_and_break(bench: Bench) -> None:
     tasks: list[Task] = [{"id": f"t{number}", "prompt": "x"} for number in range(3)]
     done = bench.run(tasks, "--engine", "losing_engine:make")
@@ -356,6 +363,7 @@ def test_an_engine_of_the_user_may_lose_workers_and_break(bench: Bench) -> None:
     assert all(["x"] == bench.asked(f"t{number}") for number in range(3))
 
 
+@pytest.mark.usefixtures("engine_of_the_user")
 def test_a_task_that_always_loses_its_worker_fails(bench: Bench) -> None:
     done = bench.run([{"id": "t", "prompt": "x"}], "--engine", "losing_engine:always")
 
@@ -509,6 +517,7 @@ def test_the_published_schema_accepts_what_is_accepted() -> None:
     assert result.is_valid(made_result("internal", "x"))
 
 
+@pytest.mark.usefixtures("engine_of_the_user")
 def test_an_outcome_of_another_task_is_refused(bench: Bench) -> None:
     """Its id would name a file: nothing is written outside of the folder."""
     done = bench.run([{"id": "t", "prompt": "x"}], "--engine", "losing_engine:lying")
