@@ -24,6 +24,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "branchSummary": ("reserveTokens", "skipPrompt"),
     "codemode": ("mode", "inlineBudget"),
     "images": ("autoResize", "blockImages"),
+    "logins": ("kimi-coding", "xai"),
     "markdown": ("codeBlockIndent", "mermaid"),
     "mcp": ("startupWaitSeconds", "maxTools"),
     "terminal": (

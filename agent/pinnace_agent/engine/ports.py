@@ -229,6 +229,9 @@ class RunAgent(Protocol):
     def warn_of_window(self, model: Model, tokens: int) -> None:
         """Take the context window that a model's server reports, where it is smaller than the model's."""
 
+    def warn_of_stop_reason(self, model: Model, reason: str) -> None:
+        """Take a provider's own stop reason that is not known, of an answer that counts as a success."""
+
     def compare_window(self, model: Model, credentials: Credentials) -> None:
         """Take a model whose server has just answered, and the credentials of the request."""
 

@@ -12,7 +12,7 @@ from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.limits import LimitWatch
 from pinnace_agent.engine.run_job import Next, RunJob
 from pinnace_agent.engine.run_recorder import RunRecorder
-from pinnace_agent.engine.status_records import window_warning
+from pinnace_agent.engine.status_records import unknown_stop_reason_warning, window_warning
 from pinnace_spec.records.messages import CustomMessage, Model
 from pinnace_statechart import effects as fx
 from pinnace_statechart.queues import Item
@@ -188,6 +188,13 @@ class RunEffects:
             self._warnings.add(warning)
             self._agent.profile.warnings.keep(Notice("models", warning, source="models.json"))
             self._agent.emitter.emit(extension_error("models.json", "context_window", warning))
+
+    def warn_of_stop_reason(self, model: Model, reason: str) -> None:
+        """Report once a model that an answer counts as a success although its stop reason is not known."""
+        name = f"{model['provider']}/{model['id']}"
+        if name not in self._warnings:
+            self._warnings.add(name)
+            self._agent.profile.warnings.add(Notice("models", unknown_stop_reason_warning(name, reason), source=name))
 
     def compare_window(self, model: Model, credentials: "Credentials") -> None:
         """Ask the model's server in the background how large its context window is, once a model. Never waits."""

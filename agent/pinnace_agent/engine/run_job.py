@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # for annotations alone
 
 Next = Literal["model", "tools"]
 
+# A server that names less does not mean its window.
+_LEAST_WINDOW: Final = 1024
 # A handler that is added during an answer gets its updates after at most this many more pieces of the network's.
 _PAUSES_A_CHECK: Final = 32
 
@@ -315,6 +317,8 @@ class RunJob:
             await provider.stream(request, builder)
         if scope.cancel_called:
             _fail_excess(builder)
+        if builder.unknown_stop_reason is not None:
+            self._agent.warn_of_stop_reason(model, builder.unknown_stop_reason)
         if builder.message["stopReason"] not in {"error", "aborted"}:
             self._agent.compare_window(model, credentials)
 
@@ -336,6 +340,9 @@ class RunJob:
         builder.replace(failed)
         if kind is OutcomeKind.OVERFLOW and (window := served_window(words)) and window < model["contextWindow"]:
             self._agent.warn_of_window(model, window)
+            if window >= _LEAST_WINDOW and self._session.model is model:
+                # The compaction of this overflow, and everything after it, is to fit the server.
+                self._session.model = {**model, "contextWindow": window}
 
     def _outcome(self, builder: MessageBuilder) -> InternalEvent:
         # Not at start: the patterns take longer to compile than the rest of the agent to load.

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.core.ports.emitter import Record
+from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_spec.records.messages import AssistantMessage, ChangeOrigin, Model, SessionChange
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
@@ -83,6 +84,12 @@ def window_warning(model: Model, tokens: int) -> str:
         f"contextWindow of {name} is {model['contextWindow']} tokens, but its server takes {tokens}: "
         f"set contextWindow to {tokens} in models.json, so that conversations are compacted in time"
     )
+
+
+def unknown_stop_reason_warning(model_name: str, reason: str) -> str:
+    """Return the warning that an answer ended for a reason that is not known, and counts as a success."""
+    shown = REDACTOR.text(reason)
+    return f"{model_name} ended an answer with the unknown stop reason {shown!r}; the answer counts as complete"
 
 
 _FIXED: Final[Mapping[str, tuple[str, errors.ErrorCode]]] = {

@@ -195,6 +195,8 @@ class MessageBuilder:
         """Of the entry that the message will be in a session; empty where there is none. Not part of the message."""
         self.raw_stop_reason: str | None = None
         """The provider's own stop reason. Not part of the message."""
+        self.unknown_stop_reason: str | None = None
+        """The provider's own stop reason, if it was taken as a success without being known. Not part of the message."""
         self.on_excess: Callable[[], object] = _nothing
         """Called when the message gets more blocks or text than one may have: ends the stream (R-LIM-04)."""
         self.excess = ""
@@ -218,6 +220,16 @@ class MessageBuilder:
         """The final message. Only once `is_finished`."""
         assert self._message is not None, "the message has not ended"
         return self._message
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether there is a tool call."""
+        return any(isinstance(block, ToolCallBlock) for block in self._blocks)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is more than blank text: a tool call, or thoughts."""
+        return any(not isinstance(block, TextBlock) or block.pieces.text().strip() for block in self._blocks)
 
     def start(self) -> None:
         """Report that the provider has begun to answer. Once; before it, nothing can be added."""
@@ -351,12 +363,19 @@ class MessageBuilder:
     def finish(self, stop_reason: StopReason, error_message: str | None = None) -> None:
         """End the message as the provider ended it: every open block is closed, in content order.
 
+        A success that lacks what it claims to hold ends as an error that is worth another attempt: a use of tools
+        without a call, and an answer with nothing in it (R-RTY-04).
+
         Args:
             stop_reason: Why it ended; `error` with a text if the provider ended it properly but in failure.
             error_message: What the user reads.
         """
         if not self.has_started:
             self.start()
+        if stop_reason == "toolUse" and not self.has_calls:
+            stop_reason, error_message = "error", errors.NO_ANNOUNCED_CALL
+        elif stop_reason == "stop" and not self.has_content:
+            stop_reason, error_message = "error", errors.EMPTY_ANSWER
         self._settle(stop_reason, error_message)
         self._close_all()
         self._seal()

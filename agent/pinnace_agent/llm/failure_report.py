@@ -120,6 +120,12 @@ _WINDOWS: Final = tuple(
         r"maximum context length (?:is|of) \(?(\d[\d,]*)",  # OpenAI, vLLM, OpenRouter, proxies
         r"configured context size is (\d[\d,]*)",
         r"context length of only (\d[\d,]*) tokens",  # LM Studio
+        r"reached context length of (\d[\d,]*)",  # LM Studio
+        r"maximum model length of (\d[\d,]*)",  # vLLM
+        r"must have less than (\d[\d,]*) tokens",  # TGI
+        r"max_new_tokens`? must be <= (\d[\d,]*)",  # TGI
+        r"longer than the model'?s context length \((\d[\d,]*)",  # SGLang, Together
+        r"maximum context length \((\d[\d,]*)\)",  # vLLM
         r"maximum prompt length is (\d[\d,]*)",
         r"maximum allowed input length of (\d[\d,]*) tokens",
         r"too large for model with (\d[\d,]*) maximum context length",

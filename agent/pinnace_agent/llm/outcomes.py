@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from pinnace_agent.llm.builder import FailureSigns
 from pinnace_agent.llm.failures import provider_words
 from pinnace_spec.records.messages import AssistantMessage, Model
+from pinnace_spec.rules.errors import EMPTY_ANSWER
 
 # The longest wait that a server may ask for. A longer one is ignored: then the ordinary delays are used.
 MAX_RETRY_AFTER_S: Final = 60.0
@@ -76,6 +77,11 @@ _OVERFLOW: Final = _any_of(
     rf"exceeds the limit of {_N}(?!\s*(?:[kmg]i?b\b|bytes|characters|images|files|tools|requests|messages))",
     r"exceeds the available context size",  # llama.cpp
     r"greater than the context length",  # LM Studio
+    rf"loaded with context length of only {_N} tokens|reached context length of {_N}",  # LM Studio
+    rf"longer than the maximum model length of {_N}",  # vLLM
+    rf"max_tokens must be at least 1, got -{_N}",  # vLLM: what the prompt leaves
+    rf"inputs?`? must have less than {_N} tokens",  # TGI
+    rf"inputs?`? tokens \+ `?max_new_tokens`? must be <= {_N}",  # TGI
     r"context window exceeds limit",  # MiniMax
     r"exceeded model token limit",  # Kimi
     rf"too large for model with {_N} maximum context length",  # Mistral
@@ -162,6 +168,8 @@ def classify_response(
     """
     is_current = (message["provider"], message["model"]) == (model["provider"], model["id"])
     if message["stopReason"] == "error":
+        if is_current and _is_cut_to_nothing(message, model["contextWindow"]):
+            return Outcome(OutcomeKind.OVERFLOW)
         outcome = classify_failure(message.get("errorMessage", ""), message["provider"], signs, max_retry_after_s)
         return outcome if is_current or outcome.kind is not OutcomeKind.OVERFLOW else Outcome(OutcomeKind.FATAL)
     if message["stopReason"] == "aborted":
@@ -202,9 +210,17 @@ def _is_final(said: str, statuses: set[int], codes: Iterable[str]) -> bool:
     return bool(statuses & _FINAL_STATUSES or _FINAL.search(said) or _FINAL_CODES.intersection(codes))
 
 
+def _is_cut_to_nothing(message: AssistantMessage, window: int) -> bool:
+    """Return whether the provider has left out a part of a request that was too long, and answered nothing."""
+    return provider_words(message.get("errorMessage", "")) == EMPTY_ANSWER and 0 < window < _used(message)
+
+
+def _used(message: AssistantMessage) -> int:
+    return message["usage"]["input"] + message["usage"]["cacheRead"]
+
+
 def _overflow_of_answer(message: AssistantMessage, window: int) -> OutcomeKind:
-    usage = message["usage"]
-    used = usage["input"] + usage["cacheRead"]
+    usage, used = message["usage"], _used(message)
     if window > 0 and message["stopReason"] == "length" and usage["output"] == 0 and used >= _FULL_SHARE * window:
         return OutcomeKind.LENGTH_OVERFLOW
     # A tool call is executed first: its result would be left out by a compaction.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.files.atomic_file import replace_file
 from pinnace_agent.llm.builder import FailureSigns
+from pinnace_agent.llm.failures import provider_words
 from pinnace_agent.llm.outcomes import OutcomeKind, classify_failure
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.totals import TokenTotals, add_tokens
@@ -30,7 +31,7 @@ from pinnace_spec.batch.results import (
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.command_table import TEXT_COMMANDS
 from pinnace_spec.records.messages import AssistantMessage, FailureCode, Usage
-from pinnace_spec.rules.errors import ErrorCode
+from pinnace_spec.rules.errors import EMPTY_ANSWER, NO_ANNOUNCED_CALL, ErrorCode
 from pinnace_spec.rules.limits import LimitName
 from pinnace_spec.wire.json_text import encode_record
 
@@ -337,6 +338,8 @@ def _failed_answer(answer: AssistantMessage) -> PromptVerdict:
     error: ResultError = {"code": code, "message": text, "status": status}
     if code is not None and (reason := _REASONS_OF_FAILURES.get(code)) is not None:
         return PromptVerdict(reason, code == "not_saved", error)
+    if provider_words(text) in {EMPTY_ANSWER, NO_ANNOUNCED_CALL}:
+        return PromptVerdict("empty_answer", True, error)
     kind = classify_failure(text, answer["provider"], FailureSigns(status=status)).kind
     return PromptVerdict("model_error", code in _TRANSIENT or kind is OutcomeKind.TRANSIENT, error)
 

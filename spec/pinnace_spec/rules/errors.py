@@ -311,6 +311,9 @@ HELLO_TOO_LATE: Final = "The protocol can only be chosen by the first command"
 # A run that did not end by itself: `errorMessage` of its assistant message, `finalError` of its retry.
 REQUEST_ABORTED: Final = "Request was aborted"
 RETRY_CANCELLED: Final = "Retry cancelled"
+# Of answers that ended well and lack what they claim to hold: both are tried again by their words.
+EMPTY_ANSWER: Final = "The answer ended without any content"
+NO_ANNOUNCED_CALL: Final = "The answer ended without the tool call that its stop reason announces"
 # Of an answer that failed by having no room: the provider has no words for it.
 NO_ROOM_TO_ANSWER: Final = "The request filled the model's context window and left no room to answer"
 

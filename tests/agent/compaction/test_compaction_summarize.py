@@ -26,7 +26,7 @@ from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.model_server.ledger import ReceivedRequest
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import Model, zero_usage
-from pinnace_spec.rules.errors import ErrorCode
+from pinnace_spec.rules.errors import EMPTY_ANSWER, ErrorCode
 from pinnace_statechart.state import RetryPolicy
 
 KEY = "sk-0123456789abcdef"
@@ -338,7 +338,7 @@ async def test_what_can_not_be_halved_any_more_fails_with_the_error_of_the_provi
         ({"text": " ", "finish": "length"}, "the model wrote nothing"),
         ({"tool_calls": [{"name": "bash"}]}, "the model called a tool instead of writing a summary"),
         ({"text": "S", "tool_calls": [{"name": "bash"}]}, "the model called a tool instead of writing a summary"),
-        ({"text": " \n"}, "the model wrote nothing"),
+        ({"text": " \n", "repeat": -1}, EMPTY_ANSWER),
         ({"reasoning": "only thoughts"}, "the model wrote nothing"),
         ({"text": "x", "finish": "content_filter"}, "Provider finish_reason: content_filter"),
     ],
@@ -358,7 +358,7 @@ async def test_a_summary_that_reached_its_limit_counts_and_is_marked() -> None:
 
 
 async def test_a_failure_names_which_of_the_two_summaries_it_was() -> None:
-    with FakeLlm([{"text": "HISTORY"}, {"text": ""}]) as llm:
+    with FakeLlm([{"text": "HISTORY"}, {"text": "", "finish": "length"}]) as llm:
         text, _ = await failure_of(llm, SPLIT)
 
     assert text == "Turn prefix summarization failed: the model wrote nothing"

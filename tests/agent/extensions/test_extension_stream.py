@@ -324,6 +324,9 @@ async def test_other_extensions_see_a_request_and_its_answer(rig: "Rig") -> None
         seen.append(await options.on_payload({"mine": 1}))
         await options.on_response(200, {})
         await options.on_stream_event({"n": 1})
+        yield at("text_start")
+        yield at("text_delta", delta="a")
+        yield at("text_end")
         yield DONE
 
     builder = MessageBuilder(MODEL, Sink(), 0)

@@ -66,23 +66,36 @@ def message_of(*events: Event, reason: str = "end_turn") -> AssistantMessage:
         ("stop_sequence", "stop"),
         ("max_tokens", "length"),
         ("tool_use", "toolUse"),
+        ("END_TURN", "stop"),
+        ("stop", "stop"),
+        ("tool_calls", "toolUse"),
     ],
 )
 def test_a_stop_reason_is_translated(reason: str, expected: str) -> None:
-    reading = Reading().read(begin(), *TEXT, end(reason), STOP)
+    call = {"type": "tool_use", "id": "c1", "name": "bash", "input": {}}
+    calls = [{"type": "content_block_start", "index": 1, "content_block": call}] if expected == "toolUse" else []
+    reading = Reading().read(begin(), *TEXT, *calls, end(reason), STOP)
     message = reading.finish()
 
     assert (message["stopReason"], reading.builder.raw_stop_reason) == (expected, reason)
     assert "errorMessage" not in message
 
 
-@pytest.mark.parametrize("reason", ["refusal", "sensitive", "compaction", "END_TURN"])
-def test_any_other_stop_reason_is_an_error_that_keeps_what_came(reason: str) -> None:
+def test_an_unknown_stop_reason_is_a_success_if_there_is_content() -> None:
+    reading, empty = Reading().read(begin(), *TEXT, end("compaction"), STOP), Reading()
+
+    assert (reading.finish()["stopReason"], reading.builder.unknown_stop_reason) == ("stop", "compaction")
+    assert empty.read(begin(), end("compaction"), STOP).finish()["stopReason"] == "error"
+
+
+@pytest.mark.parametrize("reason", ["refusal", "sensitive", "model_context_window_exceeded"])
+def test_a_stop_reason_of_a_failure_is_an_error_that_keeps_what_came(reason: str) -> None:
     message = message_of(*TEXT, reason=reason)
 
     assert (message["stopReason"], message.get("errorMessage")) == ("error", f"Provider stop_reason: {reason}")
     assert message["content"] == [{"type": "text", "text": "a"}]
-    assert classify_failure(message.get("errorMessage", ""), "local").kind is OutcomeKind.FATAL
+    kind = OutcomeKind.OVERFLOW if "window" in reason else OutcomeKind.FATAL
+    assert classify_failure(message.get("errorMessage", ""), "local").kind is kind
 
 
 def test_a_refusal_says_why_if_the_provider_does() -> None:

@@ -116,6 +116,13 @@ def test_cerebras_overflow_is_still_recognised_by_its_whole_text() -> None:
         ("This model's maximum context length is 128,000 tokens. However, you requested 130000 tokens", 128_000),
         ("prompt is too long: 213462 tokens > 200000 maximum", 200_000),
         ("The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", 1_048_575),
+        ("the model is loaded with context length of only 4096 tokens, which is not enough", 4096),
+        ("Reached context length of 4096 tokens with model (arch: qwen2)", 4096),
+        ("The decoder prompt (length 5000) is longer than the maximum model length of 4096.", 4096),
+        ("input (5000) exceeds model's maximum context length (4096).", 4096),
+        ("Input validation error: `inputs` must have less than 1024 tokens. Given: 1240", 1024),
+        ("`inputs` tokens + `max_new_tokens` must be <= 2048. Given: 1500 `inputs` tokens and 1000", 2048),
+        ("The input (5012 tokens) is longer than the model's context length (4096 tokens).", 4096),
         ("prompt is too long", None),
     ],
 )

@@ -345,7 +345,7 @@ def test_an_error_inside_of_the_stream_ends_it_with_its_message() -> None:
 # Ends
 
 
-@pytest.mark.parametrize(("reason", "stop"), [("STOP", "stop"), ("MAX_TOKENS", "length")])
+@pytest.mark.parametrize(("reason", "stop"), [("STOP", "stop"), ("stop", "stop"), ("MAX_TOKENS", "length")])
 def test_a_finish_reason_is_translated(reason: str, stop: str) -> None:
     reading = Reading().read(parts(text("a"), finishReason=reason))
 
@@ -362,13 +362,19 @@ def test_calls_make_a_stop_a_use_of_tools_but_not_an_answer_that_was_too_long() 
 @pytest.mark.parametrize(
     "reason",
     "SAFETY RECITATION LANGUAGE OTHER BLOCKLIST PROHIBITED_CONTENT SPII MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL "
-    "MISSING_THOUGHT_SIGNATURE stop NEW_ONE".split(),
+    "MISSING_THOUGHT_SIGNATURE".split(),
 )
-def test_any_other_reason_is_an_error_that_keeps_the_text(reason: str) -> None:
+def test_a_reason_of_a_failure_is_an_error_that_keeps_the_text(reason: str) -> None:
     message = Reading().read(parts(text("a"), call(), finishReason=reason)).finish()
 
     assert (message["stopReason"], message.get("errorMessage")) == ("error", f"Provider stopped with: {reason}")
     assert len(message["content"]) == 2
+
+
+def test_an_unknown_reason_is_a_success_if_there_is_content() -> None:
+    reading = Reading().read(parts(text("a"), call(), finishReason="NEW_ONE"))
+
+    assert (reading.finish()["stopReason"], reading.builder.unknown_stop_reason) == ("toolUse", "NEW_ONE")
 
 
 def test_a_refused_prompt_is_an_error_that_says_why() -> None:

@@ -15,10 +15,12 @@ from tests.agent.samples import prices, served_model
 from pinnace_agent.llm.failures import FailureTexts
 from pinnace_agent.llm.openai_chat.compat import compat_of
 from pinnace_agent.llm.openai_chat.stream import ChunkReader
+from pinnace_agent.llm.outcomes import OutcomeKind, classify_response
 from pinnace_agent.llm.transport.exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.transport.sse import SseEvent, SseReader
 from pinnace_agent.redaction.secrets import Secrets
 from pinnace_spec.records.messages import AssistantMessage, Model, ToolCall
+from pinnace_spec.rules.errors import EMPTY_ANSWER, NO_ANNOUNCED_CALL
 
 MODEL = served_model(reasoning=True, cost=prices(1, 2, 0.5, 4))
 STOP = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
@@ -240,10 +242,23 @@ def test_the_model_that_was_asked_for_is_not_named_again() -> None:
 
 @pytest.mark.parametrize(
     ("reason", "stop"),
-    [("stop", "stop"), ("end", "stop"), ("length", "length"), ("tool_calls", "toolUse"), ("function_call", "toolUse")],
+    [
+        *(
+            ("stop", "stop"),
+            ("end", "stop"),
+            ("STOP", "stop"),
+            ("eos", "stop"),
+            ("end_turn", "stop"),
+            ("Complete", "stop"),
+        ),
+        *(("length", "length"), ("max_tokens", "length"), ("MAX_TOKENS", "length")),
+        *(("tool_calls", "toolUse"), ("function_call", "toolUse"), ("tool-use", "toolUse"), ("TOOL_CALL", "toolUse")),
+    ],
 )
 def test_a_finish_reason_is_translated(reason: str, stop: str) -> None:
-    reading = Reading().read(delta(content="a"), {"choices": [{"delta": {}, "finish_reason": reason}]})
+    """Servers have words of their own, in any case."""
+    calls = [call("{}", index=0, id="c1", name="bash")] if stop == "toolUse" else []
+    reading = Reading().read(delta(content="a"), *calls, {"choices": [{"delta": {}, "finish_reason": reason}]})
 
     message = reading.finish()
     assert message["stopReason"] == stop
@@ -251,11 +266,50 @@ def test_a_finish_reason_is_translated(reason: str, stop: str) -> None:
     assert reading.builder.raw_stop_reason == reason
 
 
-@pytest.mark.parametrize("reason", ["content_filter", "error", "network_error", "STOP"])
-def test_any_other_finish_reason_is_an_error(reason: str) -> None:
-    message = Reading().read({"choices": [{"delta": {}, "finish_reason": reason}]}).finish()
+@pytest.mark.parametrize("reason", ["content_filter", "error", "network_error", "Content-Filter", "SAFETY"])
+def test_a_finish_reason_of_a_failure_is_an_error(reason: str) -> None:
+    for content in ([], [delta(content="a")]):
+        message = Reading().read(*content, {"choices": [{"delta": {}, "finish_reason": reason}]}).finish()
 
-    assert (message["stopReason"], message.get("errorMessage")) == ("error", f"Provider finish_reason: {reason}")
+        assert (message["stopReason"], message.get("errorMessage")) == ("error", f"Provider finish_reason: {reason}")
+
+
+def test_an_unknown_finish_reason_is_a_success_if_there_is_content() -> None:
+    end = {"choices": [{"delta": {}, "finish_reason": "ran_dry"}]}
+    text, called, nothing = Reading(), Reading(), Reading()
+
+    assert text.read(delta(content="a"), end).finish()["stopReason"] == "stop"
+    assert called.read(call("{}", index=0, id="c1", name="bash"), end).finish()["stopReason"] == "toolUse"
+    assert nothing.read(delta(content=" "), end).finish().get("errorMessage") == "Provider finish_reason: ran_dry"
+    assert [each.builder.unknown_stop_reason for each in (text, called, nothing)] == ["ran_dry", "ran_dry", None]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "error"),
+    [
+        ("", "stop", EMPTY_ANSWER),
+        (" \n", "stop", EMPTY_ANSWER),
+        ("", "tool_calls", NO_ANNOUNCED_CALL),
+        ("I will call it.", "tool_calls", NO_ANNOUNCED_CALL),
+    ],
+)
+def test_an_answer_that_lacks_what_it_claims_is_a_failure_to_be_tried_again(
+    content: str, reason: str, error: str
+) -> None:
+    """R-RTY-04."""
+    reading = Reading().read(delta(content=content), {"choices": [{"delta": {}, "finish_reason": reason}]})
+    message = reading.finish()
+
+    assert (message["stopReason"], message.get("errorMessage")) == ("error", error)
+    assert classify_response(message, reading.builder.model).kind is OutcomeKind.TRANSIENT
+
+
+def test_an_empty_answer_to_more_than_the_window_is_an_overflow() -> None:
+    """A server that leaves out the beginning of a request that is too long may answer nothing to the rest."""
+    usage = {"choices": [], "usage": {"prompt_tokens": 10**9, "completion_tokens": 0}}
+    reading = Reading().read({"choices": [{"delta": {}, "finish_reason": "stop"}]}, usage)
+
+    assert classify_response(reading.finish(), reading.builder.model).kind is OutcomeKind.OVERFLOW
 
 
 def test_a_stream_without_a_finish_reason_is_an_error_that_keeps_the_text() -> None:

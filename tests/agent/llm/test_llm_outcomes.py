@@ -54,6 +54,14 @@ OVERFLOWS = [
     "litellm.ContextWindowExceededError: BadRequestError: too big",
     "Context length exceeded",
     "400: too many tokens in the prompt",
+    "400: Trying to keep the first 5012 tokens when context the overflows. However, the model is loaded with context "
+    "length of only 4096 tokens, which is not enough.",
+    "Reached context length of 4096 tokens with model (arch: qwen2), but this model does not currently support "
+    "mid-generation context overflow.",
+    "400: The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+    "400: max_tokens must be at least 1, got -1204.",
+    "422: Input validation error: `inputs` must have less than 1024 tokens. Given: 1240",
+    "422: Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 1500 `inputs` tokens",
     "Token limit exceeded",
 ]
 TRANSIENTS = [

@@ -1,6 +1,7 @@
 """Events that repeat one before them: read by their string alone, they say what they would say if parsed."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 
 import pytest
@@ -23,6 +24,8 @@ STOP = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 # What stands in the way of who looks for a string's place by its bytes.
 TRICKY = st.sampled_from(["", ":", ",", '"', "\\", '\\"', '","content":"x', "}", "a", "id", "content", "\u2028", "\0"])
+# Arguments that are complete: the next call may begin.
+WHOLE = st.sampled_from(["", "{}", '{"a":1}'])
 PIECES = st.lists(TEXTS | TRICKY, max_size=12)
 
 
@@ -38,9 +41,15 @@ def arguments(piece: str, index: int = 0) -> dict[str, object]:
     return {"id": "a", "choices": [{"delta": {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}}]}
 
 
-def opened(index: int) -> dict[str, object]:
-    function = {"name": "write", "arguments": ""}
-    return {"choices": [{"delta": {"tool_calls": [{"index": index, "id": f"c{index}", "function": function}]}}]}
+def opened(index: int, call_id: str | None = None, name: str = "write", begun: str = "") -> dict[str, object]:
+    call = {"index": index, "id": call_id or f"c{index}", "function": {"name": name, "arguments": begun}}
+    return {"choices": [{"delta": {"tool_calls": [call]}}]}
+
+
+def named(index: int | None, call_id: str | None, name: str | None, piece: str) -> dict[str, object]:
+    """Return a piece of a call of a gateway that leaves out the index, or makes up another id each time."""
+    members = {"index": index, "id": call_id, "function": {"name": name, "arguments": piece}}
+    return {"id": "a", "choices": [{"delta": {"tool_calls": [members]}}]}
 
 
 class Parsing(RepeatedEvent):
@@ -50,7 +59,10 @@ class Parsing(RepeatedEvent):
         return False
 
 
-def read(chunks: Iterable[bytes], *, is_parsing: bool = False) -> tuple[list[Mapping[str, object]], AssistantMessage]:
+Reading = tuple[list[Mapping[str, object]], AssistantMessage]
+
+
+def read(chunks: Iterable[bytes], *, is_parsing: bool = False) -> Reading:
     """Read events, each of them parsed or as the program does; return what was reported, and the message."""
     recorder = Recorder()
     builder = MessageBuilder(MODEL, recorder, 0)
@@ -61,14 +73,34 @@ def read(chunks: Iterable[bytes], *, is_parsing: bool = False) -> tuple[list[Map
     for data in chunks:
         reader.read(SseEvent(b"", data))
     reader.finish()
-    return recorder.events, builder.message
+    return _with_numbered_ids((recorder.events, builder.message))
+
+
+def _with_numbered_ids(result: Reading) -> Reading:
+    """Put numbers in the place of the ids that the reader made up."""
+    made_up = re.compile(r"call_[0-9a-f]{32}")
+    text = json.dumps(result)
+    numbers = {found: f"made up {number}" for number, found in enumerate(dict.fromkeys(made_up.findall(text)))}
+    events, message = json.loads(made_up.sub(lambda found: numbers[found.group()], text))
+    return events, message
 
 
 EVENTS = st.one_of(
     st.builds(content, TEXTS | TRICKY),
     st.builds(content, TEXTS | TRICKY, role=st.just("assistant"), refusal=st.just(None)),
     st.builds(thought, TEXTS | TRICKY),
-    st.builds(arguments, TEXTS | TRICKY, st.integers(0, 1)),
+    st.builds(arguments, TEXTS | TRICKY | WHOLE, st.integers(0, 1)),
+    # Gateways that give every call the same index.
+    st.builds(
+        opened, st.integers(0, 1), st.sampled_from(["c0", "c5", "c6"]), st.sampled_from(["write", "read"]), WHOLE
+    ),
+    st.builds(
+        named,
+        st.none() | st.integers(0, 2),
+        st.none() | st.sampled_from(["c0", "c1", "c7"]),
+        st.none() | st.sampled_from(["write", "read"]),
+        TEXTS | WHOLE,
+    ),
     st.just({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}),
     st.just({"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 5}}),
     st.just({"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [{"token": "a"}]}}]}),
@@ -85,6 +117,18 @@ def test_a_stream_says_the_same_whether_each_event_is_parsed_or_not(
     stream = [json.dumps(each, ensure_ascii=is_ascii, separators=separators).encode() for each in chunks]
 
     assert read(stream) == read(stream, is_parsing=True)
+
+
+def test_the_pieces_of_a_call_go_to_the_one_that_has_its_index_now() -> None:
+    """A gateway gives every call the index 0: pieces of the second must not be added to the first."""
+    first = [opened(0, "c0"), arguments('{"path":'), arguments('"a'), arguments('"'), arguments("}")]
+    second = [opened(0, "c5", "read"), arguments('{"path":'), arguments('"b"'), arguments("}")]
+    _, message = read([json.dumps(each).encode() for each in [*first, *second, STOP]])
+
+    assert [(call["name"], call["arguments"]) for call in message["content"] if call["type"] == "toolCall"] == [
+        ("write", {"path": "a"}),
+        ("read", {"path": "b"}),
+    ]
 
 
 @given(PIECES, st.booleans())

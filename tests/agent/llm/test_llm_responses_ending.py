@@ -27,6 +27,7 @@ from pinnace_agent.redaction.secrets import Secrets
 from pinnace_fuzz.harness.model_server.responses_wire import OpenAiResponses
 from pinnace_fuzz.script import Content, Finish, Reasoning, Text, TokenUsage, ToolArguments, ToolStart
 from pinnace_spec.records.messages import AssistantMessage
+from pinnace_spec.rules.errors import EMPTY_ANSWER
 
 Event = dict[str, Any]
 
@@ -71,13 +72,14 @@ def test_a_response_that_is_complete_stops_or_calls() -> None:
 
     assert ending_of(TEXT, ended()) == ("stop", None)
     assert ending_of(TEXT, call, ended()) == ("toolUse", None)
-    assert ending_of(ended()) == ("stop", None)
+    assert ending_of(ended()) == ("error", EMPTY_ANSWER)
 
 
 @pytest.mark.parametrize(
     ("reason", "ending"),
     [
         ("max_output_tokens", ("length", None)),
+        ("MAX_TOKENS", ("length", None)),
         ("content_filter", ("error", "Response incomplete: content_filter")),
         (None, ("error", "Response incomplete: no reason given")),
     ],

@@ -369,7 +369,7 @@ FAILURES: Final[dict[str, tuple[Record, str]]] = {
     "refused": (REFUSED, "who are you"),
     "cut before its first word": ({"text": "", "finish": "length"}, "nothing"),
     "a tool call": ({"tool_calls": [{"name": "bash", "args": {"command": "true"}}]}, "called a tool"),
-    "nothing": ({"text": ""}, "nothing"),
+    "thoughts alone": ({"reasoning": "hm"}, "nothing"),
 }
 
 

@@ -73,6 +73,7 @@ def test_a_window_that_is_set_too_large_is_reported_once(agent: AgentStarter) ->
 
     (warning,) = pi.found({"type": "extension_error", "event": "context_window"})
     assert "contextWindow of fake/m1 is 128000 tokens, but its server takes 4096: " in warning["error"]
+    assert 4096 == pi.request({"type": "get_state"})["data"]["model"]["contextWindow"]
 
 
 @pytest.mark.parametrize("mode", [["-p"], ["--mode", "json"]])

@@ -311,7 +311,7 @@ def test_an_overflow_after_its_recovery_is_reported_and_the_session_goes_on(
 def test_what_overflows_is_compacted_by_requests_that_fit(
     agent: AgentStarter, window_llm: Callable[..., WindowLlm], told_window: int
 ) -> None:
-    """R-CMP-01, R-CMP-02: a history longer than the window; nothing is refused that a true window could tell."""
+    """R-CMP-01, R-CMP-02: a history longer than the window, which the first refusal names where it was told wrong."""
     llm = window_llm()
     pi = agent(llm, models=models(llm, told_window), settings={"compaction": {"enabled": False}}, has_session=True)
     answers = [stops(say(pi, filler(f"Turn {turn}", WINDOW))) for turn in range(8)]  # each a quarter of it
@@ -322,8 +322,7 @@ def test_what_overflows_is_compacted_by_requests_that_fit(
 
     assert "stop" == stops(records)[-1]
     assert [None] == [end.get("errorMessage") for end in ends]
-    refused_summaries = set(llm.ledger.summaries) & set(llm.ledger.refused)
-    assert (told_window == WINDOW) == (not refused_summaries)
+    assert not set(llm.ledger.summaries) & set(llm.ledger.refused)
 
 
 TO_THE_BEGINNING: Final = """

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
-from pinnace_agent.config.credentials.logins import is_used_as_key, refused_login
+from pinnace_agent.config.credentials.logins import is_refreshable, is_used_as_key, refused_login
 from pinnace_agent.config.models.builtin import key_variables
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import (
@@ -28,7 +28,7 @@ class KeyStatus(NamedTuple):
 
     provider: str
     source: Source | None = None
-    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of pi's."""
+    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of auth.json."""
     variable: str | None = None
     """Its name, if that is the source."""
     is_usable: bool = False
@@ -45,7 +45,8 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     if stored is not None and stored.env:
         env = {**env, **{name: value.reveal() for name, value in stored.env.items()}}
     access = catalog.access_of(provider)
-    if stored is not None and stored.login is not None and is_used_as_key(provider) and stored.login.is_valid:
+    login = None if stored is None else stored.login
+    if login is not None and is_used_as_key(provider) and (login.is_valid or is_refreshable(provider, login)):
         return KeyStatus(provider, "login", is_usable=True)
     in_files: list[tuple[Source, Secret | None]] = [
         ("auth.json", None if stored is None else stored.key),

@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 
 # 1973 in milliseconds: a smaller number counts seconds, or is a duration.
 _LEAST_MS: Final = 100_000_000_000
-# Logins of pi whose access token the provider's API accepts as a key. They are used while they are valid and never
-# refreshed: that requires the client id of another product. Those of `_BEARER` are sent as `Authorization: Bearer`.
+# Logins whose access token the provider takes as a key. They are used while they are valid; `vendor_logins` says
+# which of them are refreshed. Those of `_BEARER` are sent as `Authorization: Bearer`.
 _USED_AS_KEY: Final = frozenset({"anthropic", "meta", "openrouter", "xai"})
 _BEARER: Final = frozenset({"kimi-coding"})
 
@@ -108,6 +109,11 @@ def is_used_as_key(provider: str) -> bool:
     return provider in _USED_AS_KEY or provider in _BEARER
 
 
+def is_refreshable(provider: str, login: Login) -> bool:
+    """Return whether this program refreshes a login without code of an extension."""
+    return has_login(provider) and is_token(login.refresh_token)
+
+
 def is_sent_as_bearer(provider: str) -> bool:
     """Return whether that token is sent as `Authorization: Bearer`."""
     return provider in _BEARER
@@ -119,6 +125,13 @@ def refused_login(provider: str, login: Login) -> str:
         return (
             f"auth.json has a login for {provider}, which only the extension that registers the provider can use; "
             "without it, use a key."
+        )
+    if is_refreshable(provider, login):
+        return f"The login for {provider} in auth.json has expired."
+    if has_login(provider):
+        return (
+            f"The login for {provider} in auth.json has expired and can't be refreshed. Log in again: "
+            f"pinnace auth login {provider} --device-code."
         )
     return (
         f"The login for {provider} in auth.json has expired, and only pi refreshes it: start pi and send a prompt, "

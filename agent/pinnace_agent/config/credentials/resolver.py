@@ -181,9 +181,10 @@ class CredentialResolver:
             return _KeySource(_quoted(self._given[provider]), "the key of --api-key")
         login = self.login_of(provider)
         if login is not None:
-            from pinnace_agent.config.credentials.logins import is_sent_as_bearer, is_used_as_key
+            from pinnace_agent.config.credentials.logins import is_refreshable, is_sent_as_bearer, is_used_as_key
 
-            if provider in self._methods or (is_used_as_key(provider) and login.is_valid):
+            is_usable = is_used_as_key(provider) and (login.is_valid or is_refreshable(provider, login))
+            if provider in self._methods or is_usable:
                 bearer = provider not in self._methods and is_sent_as_bearer(provider)
                 return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
         if stored is not None and is_configured(stored, env):
@@ -213,13 +214,17 @@ class CredentialResolver:
         """Return the access token of a login, refreshed if it has expired."""
         from pinnace_agent.config.credentials.logins import LoginFailed, is_token
 
+        if (path := self._auth.path) is None:
+            return login.access
         method = self._methods.get(provider)
-        if method is None or self._auth.path is None:
+        if method is None and not login.is_valid:
+            method = _vendor_method(provider, path)
+        if method is None:
             return login.access
         if self._logins is None:
             from pinnace_agent.config.credentials.login_refresh import LoginStore
 
-            self._logins = LoginStore(self._auth.path)
+            self._logins = LoginStore(path)
         try:
             valid = await self._logins.valid(provider, login, method)
         except LoginFailed as why:
@@ -262,6 +267,16 @@ class CredentialResolver:
             except UnresolvedValue as why:
                 return f"The key in {name} can't be used: {why}."
         return ""
+
+
+def _vendor_method(provider: str, path: Path) -> "LoginMethod | None":
+    from pinnace_agent.config.credentials.device_login import device_login_of
+    from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong
+
+    try:
+        return device_login_of(provider, path.parent)
+    except LoginSettingsWrong as why:
+        raise _LoginRefused(str(why)) from None
 
 
 def _quoted(key: Secret) -> Secret:

@@ -15,9 +15,9 @@ from pinnace_agent.llm.arguments import repair_strings
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import FailureTexts
+from pinnace_agent.llm.stop_reasons import end_answer
 from pinnace_agent.llm.transport.exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.transport.sse import SseEvent
-from pinnace_spec.records.messages import StopReason
 from pinnace_spec.wire.json_text import WireError, decode_line
 
 ENDED_EARLY: Final = "Anthropic stream ended before message_stop"
@@ -29,13 +29,6 @@ _EVENTS: Final = frozenset(
     b"message_start content_block_start content_block_delta content_block_stop message_delta message_stop".split()
 )
 _DONE: Final = b"[DONE]"  # of gateways that translate from another API
-_STOP_REASONS: Final[dict[str, StopReason]] = {
-    "end_turn": "stop",
-    "pause_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "toolUse",
-}
 _COUNTS: Final = {
     "input": "input_tokens",
     "output": "output_tokens",
@@ -122,10 +115,8 @@ class EventReader:
             self._close(index)
         if reason is None:
             builder.finish("error", WITHOUT_REASON)
-        elif reason in _STOP_REASONS:
-            builder.finish(_STOP_REASONS[reason])
         else:
-            builder.finish("error", self._texts.shown(self._explanation or f"Provider stop_reason: {reason}"))
+            end_answer(builder, reason, self._texts.shown(self._explanation or f"Provider stop_reason: {reason}"))
 
     def _error_text(self, data: bytes) -> str:
         """Format an error completely; its type and code become the failure's signs."""

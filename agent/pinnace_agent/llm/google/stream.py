@@ -12,15 +12,13 @@ from pinnace_agent.core.json_access import as_array, as_count, as_object, as_tex
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts
+from pinnace_agent.llm.stop_reasons import end_answer
 from pinnace_agent.llm.transport.exchange import StreamBroken, event_value
 from pinnace_agent.llm.transport.sse import SseEvent
-from pinnace_spec.records.messages import StopReason
 
 # The end mark of some proxies, as of OpenAI.
 _DONE: Final = b"[DONE]"
-_STOP: Final = "STOP"
 _UNSPECIFIED: Final = "FINISH_REASON_UNSPECIFIED"
-_STOP_REASONS: Final[dict[str, StopReason]] = {_STOP: "stop", "MAX_TOKENS": "length"}
 _TEXT_FIELDS: Final = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
 _COUNTS: Final = (
     "promptTokenCount",
@@ -75,11 +73,7 @@ class ChunkReader:
             blocked = self._block_reason
             builder.finish("error", f"Provider blocked the prompt: {blocked}" if blocked else STREAM_WITHOUT_REASON)
             return
-        stop = _STOP_REASONS.get(reason)
-        if stop is None:
-            builder.finish("error", f"Provider stopped with: {reason}")
-        else:
-            builder.finish("toolUse" if self._ids and reason == _STOP else stop)
+        end_answer(builder, reason, self._texts.shown(f"Provider stopped with: {reason}"), calls_as="toolUse")
 
     def _read_chunk(self, chunk: dict[str, object]) -> None:
         if error := chunk.get("error"):

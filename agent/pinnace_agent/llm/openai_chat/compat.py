@@ -102,6 +102,8 @@ class Compat(NamedTuple):
     requires_assistant_after_tool_result: bool
     requires_non_null_assistant_content: bool
     requires_tools_with_tool_history: bool
+    requires_alternating_roles: bool
+    """Refuses several messages of the user in a row."""
     requires_thinking_as_text: bool
     requires_reasoning_content: bool
     """On every assistant message, even if it is empty."""
@@ -151,6 +153,7 @@ def compat_of(model: Model) -> Compat:
         requires_assistant_after_tool_result=flag("requiresAssistantAfterToolResult", False),
         requires_non_null_assistant_content=flag("requiresNonNullAssistantContent", False),
         requires_tools_with_tool_history=flag("requiresToolsWithToolHistory", False),
+        requires_alternating_roles=flag("requiresAlternatingRoles", False),
         requires_thinking_as_text=flag("requiresThinkingAsText", False),
         requires_reasoning_content=flag("requiresReasoningContentOnAssistantMessages", host.thinking == "deepseek"),
         thinking_format=_THINKING_FORMATS.get(str(said.get("thinkingFormat")), host.thinking),

@@ -10,6 +10,7 @@ from typing import Final
 from pinnace_agent.core.json_access import as_object, compact_json
 from pinnace_agent.llm.context import ContextMessage, plain_id, provider_messages
 from pinnace_agent.llm.openai_chat.compat import Compat
+from pinnace_agent.llm.openai_chat.foreign_signatures import fields_of
 from pinnace_agent.llm.openai_chat.reasoning_details import details_of
 from pinnace_spec.records.messages import (
     AssistantMessage,
@@ -41,6 +42,10 @@ def wire_messages(system_prompt: str, messages: Sequence[Message], model: Model,
     """Convert a conversation, the system prompt first."""
     converted = provider_messages(messages, model, normal_id)
     wire = list(_body(converted, compat))
+    if compat.requires_alternating_roles:
+        from pinnace_agent.llm.refused_parts import merged_users  # few need it
+
+        wire = merged_users(wire)
     if system_prompt:
         is_developer = model["reasoning"] and compat.supports_developer_role
         wire.insert(0, {"role": "developer" if is_developer else "system", "content": system_prompt})
@@ -115,6 +120,9 @@ def _assistant(message: AssistantMessage, compat: Compat) -> Wire | None:
     if not text and not calls:
         return None
     wire: Wire = {"role": "assistant", "content": text or _no_content(compat)}
+    for block in content:
+        if block["type"] == "text":
+            wire |= fields_of(block.get("textSignature"))
     if compat.requires_thinking_as_text:
         joined = "\n\n".join(piece for pieces in thoughts.values() for piece in pieces)
         if joined:
@@ -141,13 +149,13 @@ def _no_content(compat: Compat) -> str | None:
 def _call(call: ToolCall) -> Wire:
     # An empty name would make the server refuse the whole history.
     function = {"name": call["name"] or _NO_NAME, "arguments": compact_json(call["arguments"])}
-    return {"id": call["id"], "type": "function", "function": function}
+    return {"id": call["id"], "type": "function", "function": function, **fields_of(call.get("thoughtSignature"))}
 
 
 def _detail(call: ToolCall) -> Wire | None:
     """Return the gateway's own record of the thoughts behind a call, to be sent back as it came."""
     signature = call.get("thoughtSignature", "")
-    if not signature.startswith("{"):
+    if not signature.startswith("{") or fields_of(signature):
         return None
     try:
         return as_object(decode_line(signature.encode(errors="replace")))

@@ -15,29 +15,23 @@ from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.failures import STREAM_WITHOUT_REASON, FailureTexts, finish_reason_failed
 from pinnace_agent.llm.openai_chat.compat import Compat
+from pinnace_agent.llm.openai_chat.foreign_signatures import signature_beside
 from pinnace_agent.llm.openai_chat.messages import REASONING_FIELDS
 from pinnace_agent.llm.openai_chat.reasoning_details import ReasoningDetails
 from pinnace_agent.llm.openai_chat.repeated_event import RepeatedEvent
+from pinnace_agent.llm.stop_reasons import end_answer
 from pinnace_agent.llm.transport.exchange import StreamBroken, event_value
 from pinnace_agent.llm.transport.sse import SseEvent
-from pinnace_spec.records.messages import StopReason
 
 _DONE: Final = b"[DONE]"
 _TEXT: Final = "text"
 _THINKING: Final = "thinking"
-_STOP_REASONS: Final[dict[str, StopReason]] = {
-    "stop": "stop",
-    "end": "stop",
-    "length": "length",
-    "tool_calls": "toolUse",
-    "function_call": "toolUse",
-}
 
 
 class _Call:
     """A tool call that is being streamed. The builder gets it when its name is known."""
 
-    __slots__ = ("call_id", "has_index", "held", "is_open", "name")
+    __slots__ = ("call_id", "has_index", "held", "is_open", "name", "signature")
 
     def __init__(self, has_index: bool) -> None:
         self.has_index = has_index
@@ -45,6 +39,7 @@ class _Call:
         self.name = ""
         self.held: list[str] = []
         self.is_open = False
+        self.signature: str | None = None
 
 
 class ChunkReader:
@@ -63,6 +58,7 @@ class ChunkReader:
         self._by_id: dict[str, _Call] = {}
         self._used_ids: set[str] = set()
         self._reasoning_field = ""
+        self._text_signature: str | None = None
         self._details = ReasoningDetails()
         self._repeated = RepeatedEvent()
 
@@ -129,9 +125,9 @@ class ChunkReader:
                 if not call or not function or call.get("id") or function.get("name"):
                     return
                 index = as_count(call.get("index"))
-                known = None if index is None else self._by_index.get(index)
-                if known is not None and known.is_open:
-                    add = partial(self._builder.toolcall_delta, known)
+                if index is not None and index in self._by_index:
+                    # By the index: another call may get it later.
+                    add = partial(self._add_arguments, index)
                     self._repeated.learn(data, [*path, 0, "function", "arguments"], add)
             case _:
                 pass
@@ -148,10 +144,14 @@ class ChunkReader:
 
     def finish(self) -> None:
         """End the message with the provider's stop reason, or as failed without one."""
+        builder = self._builder
         for call in self._calls:
             if not call.is_open:
                 self._open_call(call)
-        builder = self._builder
+            if call.signature is not None:
+                builder.sign_call(call, call.signature)
+        if self._text_signature is not None and builder.has_block(_TEXT):
+            builder.sign_text(_TEXT, self._text_signature)
         if (signature := self._details.signature()) is not None and builder.has_block(_THINKING):
             builder.sign_thinking(_THINKING, signature)
         builder.raw_stop_reason = self.finish_reason
@@ -161,14 +161,11 @@ class ChunkReader:
             else:
                 builder.finish("toolUse" if self._calls else "stop")
             return
-        reason = _STOP_REASONS.get(self.finish_reason)
-        if reason is None:
-            builder.finish("error", finish_reason_failed(self.finish_reason))
-        else:
-            builder.finish(reason)
+        end_answer(builder, self.finish_reason, self._texts.shown(finish_reason_failed(self.finish_reason)))
 
     def _read_delta(self, delta: dict[str, object]) -> None:
         """Take thoughts, text, calls in this order: proxies send several in one chunk."""
+        self._text_signature = signature_beside(delta) or self._text_signature
         for field in REASONING_FIELDS:
             thought = delta.get(field)
             if thought and isinstance(thought, str):
@@ -196,11 +193,18 @@ class ChunkReader:
             call.call_id = call.call_id or call_id
             self._by_id.setdefault(call_id, call)
         call.name = call.name or name or ""
+        call.signature = signature_beside(delta) or signature_beside(function) or call.signature
         arguments = function.get("arguments")
         if arguments is None:
             piece = ""
         else:
             piece = arguments if isinstance(arguments, str) else compact_json(arguments)
+        self._add_piece(call, piece)
+
+    def _add_arguments(self, index: int, piece: str) -> None:
+        self._add_piece(self._by_index[index], piece)
+
+    def _add_piece(self, call: _Call, piece: str) -> None:
         if call.is_open:
             self._builder.toolcall_delta(call, piece)
             return

@@ -23,6 +23,7 @@ from pinnace_agent.llm.openai_responses.items import (
     whole_thoughts,
 )
 from pinnace_agent.llm.openai_responses.messages import ID_SEPARATOR
+from pinnace_agent.llm.stop_reasons import stop_reason
 from pinnace_agent.llm.transport.exchange import StreamBroken, event_value
 from pinnace_agent.llm.transport.sse import SseEvent
 from pinnace_spec.records.messages import Cost, Model, Usage
@@ -39,7 +40,6 @@ _ENDS: Final = {
 TIER_FACTORS: Final[dict[object, float]] = {"flex": 0.5, "priority": 2}
 """OpenAI's prices: half for waiting longer, double for waiting less."""
 NO_END: Final = "Stream ended before the response was complete"
-_OUT_OF_TOKENS: Final = "max_output_tokens"
 
 
 class ResponseReader:
@@ -105,7 +105,7 @@ class ResponseReader:
         match self._status:
             case None:
                 builder.fail(NO_END)
-            case "incomplete" if self._reason == _OUT_OF_TOKENS:
+            case "incomplete" if stop_reason(self._reason) == "length":
                 builder.finish("length")
             case "incomplete":
                 builder.finish("error", f"Response incomplete: {self._reason or 'no reason given'}")
@@ -260,7 +260,7 @@ class ResponseReader:
         usage = response_usage(self._builder.model, response)
         if usage is not None:
             self._builder.usage = usage
-        said = as_text(response.get("status")) or ""
+        said = (as_text(response.get("status")) or "").lower()
         status = said if said in _ENDS.values() else status
         if status == "failed":
             raise StreamBroken(failure_text(self._texts, response))

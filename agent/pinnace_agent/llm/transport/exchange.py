@@ -17,6 +17,7 @@ import orjson
 import trio
 
 from pinnace_agent.core.json_access import as_object, compact_body
+from pinnace_agent.core.surroundings import PerAgent
 from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
 from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts, retry_after_s
 from pinnace_agent.llm.request import LlmRequest, RefusedRequest, RequestHooks
@@ -46,6 +47,13 @@ _MAX_KEPT: Final = 16
 
 # Making a request takes 5 us a message. With more messages it would block the other tasks.
 _LONG: Final = 500
+
+# 500: of servers that fail while they fill in the template of a model.
+_REFUSED_STATUSES: Final = frozenset({400, 422, 500})
+# More conversations with servers than a process has at once; the oldest are forgotten.
+_MOST_REFUSED: Final = 256
+# Session, base URL and model -> the names of the parts of a request that the server has refused.
+_refused: Final[PerAgent[dict[tuple[str, str, str], frozenset[str]]]] = PerAgent(dict)
 
 _REFUSED: Final = "The request was not sent"
 _NO_BODY: Final = "The request cannot be sent: what an extension has made of its body is no JSON"
@@ -179,6 +187,7 @@ class _Exchange:
         self._builder = builder
         self._reader = reader
         self._texts = texts
+        self._server = (request.session_id, request.model["baseUrl"], request.model["id"])
         self._host = ""
         self.address: str | None = None
         """The address of the request, without parts that may be secret."""
@@ -215,14 +224,14 @@ class _Exchange:
             self._builder.signs = FailureSigns(address=self.address)
         except (httpx.InvalidURL, UnicodeError) as error:
             return self._invalid_address(str(error))
+        http = http._replace(body=self._without_refused(http.body))
         try:
             limits = httpx.Timeout(self._request.idle_timeout_s, connect=CONNECT_TIMEOUT_S, pool=None)
             message = client.build_request("POST", url, headers=http.headers, content=http.body, timeout=limits)
         except UnicodeError:  # its text quotes the header, which may contain the key
             return _UNSENDABLE
-        message.stream = body_stream(http.body)
         try:
-            failure = await self._send_until_answered(client, message)
+            failure = await self._send_adapted(client, message, http.body)
         except httpx.UnsupportedProtocol as error:
             return self._invalid_address(str(error))
         except UnicodeError:  # from the look-up of a host with a label that is empty or too long
@@ -235,6 +244,42 @@ class _Exchange:
         if failure is None and not self._builder.is_finished:
             self._reader.finish()
         return failure
+
+    async def _send_adapted(self, client: "httpx.AsyncClient", message: "httpx.Request", body: bytes) -> str | None:
+        """Send the request, and again without an optional part that the server refuses, once for each part."""
+        while True:
+            message.stream = body_stream(body)
+            message.headers["Content-Length"] = str(len(body))
+            failure = await self._send_until_answered(client, message)
+            if failure is None or self.status not in _REFUSED_STATUSES or self._builder.has_started:
+                return failure
+            adapted = self._without_newly_refused(body, failure)
+            if adapted is None:
+                return failure
+            body = adapted
+            _log.info("request_part_refused", extra={"details": {"address": self.address, "text": failure}})
+
+    def _without_refused(self, body: bytes) -> bytes:
+        """Return a body without the parts that the server has refused before in this session."""
+        names = _refused.get().get(self._server)
+        if names is None:
+            return body
+        from pinnace_agent.llm.refused_parts import without
+
+        return without(body, names) or body
+
+    def _without_newly_refused(self, body: bytes, text: str) -> bytes | None:
+        """Return a body without the parts that a refusal is about, and remember them; None: it has none of them."""
+        from pinnace_agent.llm.refused_parts import refused_names, without
+
+        found = refused_names(text)
+        adapted = without(body, found) if found else None
+        if adapted is not None:
+            refused = _refused.get()
+            refused[self._server] = refused.get(self._server, frozenset()).union(found)
+            while len(refused) > _MOST_REFUSED:
+                del refused[next(iter(refused))]
+        return adapted
 
     async def _send_until_answered(self, client: "httpx.AsyncClient", message: "httpx.Request") -> str | None:
         """Send the request, and again if the connection was kept from before and turns out to be closed.

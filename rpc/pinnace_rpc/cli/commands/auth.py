@@ -19,6 +19,7 @@ from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_ent
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.key_status import KeyStatus, key_status
 from pinnace_agent.config.credentials.logins import Login
+from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables
 from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.values import legacy_variable
@@ -76,11 +77,16 @@ def login(provider: str) -> int:
             raise UsageError("--login requires the id of a provider, such as openai, where no terminal can ask for it")
         echo("The id of a provider, such as openai:")
         provider = sys.stdin.readline()
-    return _login(provider, None, None, False, ())
+    return _login(provider, None, None, False, False, ())
 
 
 def _login(
-    provider: str | None, key_command: str | None, env: str | None, force: bool, extension: tuple[str, ...]
+    provider: str | None,
+    key_command: str | None,
+    env: str | None,
+    device_code: bool,
+    force: bool,
+    extension: tuple[str, ...],
 ) -> int:
     if provider is None:
         rows = [_row(status, 4) for status in _statuses(None)]
@@ -92,6 +98,12 @@ def _login(
         raise UsageError("--key-command and --env exclude each other: use one of them")
     providers = read_catalog(_folder() / "models.json").providers()
     is_known = provider in providers
+    if device_code:
+        if extension or key_command is not None or env is not None:
+            raise UsageError("--device-code can't be combined with -e, --key-command and --env")
+        from pinnace_rpc.cli.commands.device_login import device_login
+
+        return _keep_login(provider, device_login(provider, _folder()))
     if extension and (key_command is not None or env is not None):
         raise UsageError("-e logs in with an extension; it can't be combined with --key-command and --env")
     if key_command is None and env is None:
@@ -134,7 +146,8 @@ def _keep_login(provider: str, login: Login) -> int:
 def _logout(provider: str, force: bool) -> int:
     provider = _checked(provider)
     path = _auth_file()
-    edited = _edited(path, provider, lambda: remove_entry(path, provider, removes_login=force))
+    removes = force or has_login(provider)
+    edited = _edited(path, provider, lambda: remove_entry(path, provider, removes_login=removes))
     if not edited.is_changed:
         raise CommandError(f"nothing is stored for {provider} in {path}")
     echo(f"{provider}: nothing is stored any more in {path}")
@@ -170,10 +183,15 @@ def _status(provider: str | None, as_json: bool) -> int:
 _PROVIDER: Final = Argument("provider", "PROVIDER")
 _LOGIN: Final = Subcommand(
     "pinnace auth login",
-    "Store a key of a provider, from stdin or typed without echo. With -e, log in with an extension instead.",
+    "Store a key of a provider, from stdin or typed without echo. With --device-code or -e, log in instead.",
     [
         Option(("--key-command",), "key_command", "Store a shell command that prints the key.", "COMMAND"),
         Option(("--env",), "env", "Store the name of a variable that holds the key.", "NAME"),
+        Option(
+            ("--device-code",),
+            "device_code",
+            "Log in with a code that is entered in a browser.",
+        ),
         Option(("--force",), "force", "Also replace a login."),
         Option(
             ("-e", "--extension"),
@@ -188,7 +206,7 @@ _LOGIN: Final = Subcommand(
 _LOGOUT: Final = Subcommand(
     "pinnace auth logout",
     "Remove the stored key or login of a provider.",
-    [Option(("--force",), "force", "Also remove a login.")],
+    [Option(("--force",), "force", "Also remove a login that only pi makes.")],
     [_PROVIDER],
 )
 _STATUS: Final = Subcommand(

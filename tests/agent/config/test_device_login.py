@@ -1,0 +1,300 @@
+"""Logins with a code, and their refresh, against an authorisation server whose refresh tokens are good once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.config.authorization_server import DEVICE_GRANT, MARK, USER_CODE, AuthorizationServer
+from tests.source_tree import PYTHONPATH
+
+from pinnace_agent.config.credentials.credentials import Credentials, read_auth
+from pinnace_agent.config.credentials.device_login import DeviceCode, DeviceLogin
+from pinnace_agent.config.credentials.logins import LoginFailed
+from pinnace_agent.config.credentials.resolver import CredentialResolver
+from pinnace_agent.config.credentials.vendor_logins import VENDORS, LoginSettingsWrong, vendor_of
+from pinnace_agent.config.models.catalog import read_catalog
+from pinnace_agent.llm.transport.client import close_clients
+
+AGENTS = 4
+EXPIRIES = 3
+# Asks for the key of a provider once for each line of stdin, as an agent does that has just started.
+ASKING = """
+import sys, json, trio
+from pathlib import Path
+from pinnace_agent.config.credentials.credentials import read_auth
+from pinnace_agent.config.models.catalog import read_catalog
+from pinnace_agent.config.credentials.resolver import CredentialResolver
+folder = Path(sys.argv[1])
+async def main():
+    for _ in sys.stdin:
+        registry = CredentialResolver(read_catalog(folder / "models.json"), read_auth(folder / "auth.json"), {})
+        got = await registry.credentials_of("xai", "")
+        print(json.dumps([got.api_key, got.problem]), flush=True)
+trio.run(main)
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[AuthorizationServer]:
+    with AuthorizationServer() as server:
+        yield server
+
+
+def prepare(folder: Path, server: AuthorizationServer, provider: str = "xai") -> Path:
+    """Write an expired login, and settings that name the server."""
+    path = folder / "auth.json"
+    path.write_text(json.dumps({provider: server.login(), "other": {"type": "api_key", "key": "k"}}))
+    path.chmod(0o600)
+    (folder / "settings.json").write_text(json.dumps({"logins": {provider: {"url": server.url}}}))
+    return path
+
+
+def stored(path: Path, provider: str = "xai") -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads(path.read_text())[provider]
+    return entry
+
+
+def expire(path: Path, provider: str = "xai") -> None:
+    content = json.loads(path.read_text())
+    content[provider]["expires"] = 1_600_000_000_000
+    path.write_text(json.dumps(content))
+
+
+async def credentials(folder: Path, provider: str = "xai") -> Credentials:
+    registry = CredentialResolver(read_catalog(folder / "models.json"), read_auth(folder / "auth.json"), {})
+    try:
+        return await registry.credentials_of(provider, "")
+    finally:
+        await close_clients()
+
+
+def login_at(server: AuthorizationServer, provider: str = "xai") -> DeviceLogin:
+    return DeviceLogin(VENDORS[provider]._replace(url=server.url))
+
+
+@pytest.mark.parametrize("provider", VENDORS)
+async def test_a_user_logs_in_with_a_code(provider: str) -> None:
+    shown: list[DeviceCode] = []
+    with AuthorizationServer(pending=("authorization_pending", "slow_down", "authorization_pending")) as server:
+        login = await login_at(server, provider).log_in(shown.append)
+        await close_clients()
+        (_, begun), *polls = server.requests
+
+    assert shown == [(USER_CODE, f"{server.url}/enter", 600)]
+    assert (login.access, login.refresh_token) == (f"access1-{MARK}", f"refresh1-{MARK}")
+    assert list(login.reveal()) == ["type", "access", "refresh", "expires"]
+    assert 7200 - VENDORS[provider].early_s - 60 < login.expires_ms / 1000 - time.time() <= 7200
+    assert begun["client_id"] == VENDORS[provider].client_id
+    assert [each["grant_type"] for _, each in polls] == [DEVICE_GRANT] * 4
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [("access_denied", "access_denied"), ("expired_token", "expired_token"), ("invalid_client", "invalid_client")],
+)
+async def test_a_login_that_is_refused_says_why(error: str, said: str) -> None:
+    with AuthorizationServer(pending=(error,)) as server:
+        with pytest.raises(LoginFailed, match=said) as failed:
+            await login_at(server).log_in(lambda _code: None)
+        await close_clients()
+
+    assert MARK not in str(failed.value)
+
+
+@pytest.mark.parametrize("provider", VENDORS)
+async def test_an_expired_login_is_refreshed_and_used(
+    provider: str, tmp_path: Path, server: AuthorizationServer
+) -> None:
+    path = prepare(tmp_path, server, provider)
+    got = await credentials(tmp_path, provider)
+
+    sent = got.api_key or got.headers.get("Authorization", "").removeprefix("Bearer ")
+    assert (sent, got.problem) == (f"access2-{MARK}", None)
+    entry = stored(path, provider)
+    assert (entry["type"], entry["access"], entry["refresh"]) == ("oauth", f"access2-{MARK}", f"refresh2-{MARK}")
+    assert json.loads(path.read_text())["other"] == {"type": "api_key", "key": "k"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "auth.json.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        ((400, {"error": "invalid_grant"}), "log in again"),
+        ((503, {}), "temporary failure"),
+        ((200, {"access_token": ""}), "no usable"),
+        ((200, {"access_token": "a b\n", "refresh_token": "r"}), "no usable access_token"),
+    ],
+)
+async def test_a_refresh_that_fails_leaves_the_login_as_it_is(
+    failure: tuple[int, dict[str, object]], said: str, tmp_path: Path, server: AuthorizationServer
+) -> None:
+    path = prepare(tmp_path, server)
+    before = path.read_bytes()
+    server.failures.append(failure)
+    got = await credentials(tmp_path)
+
+    assert said in (got.problem or "")
+    assert MARK not in (got.problem or "")
+    assert path.read_bytes() == before
+    assert (await credentials(tmp_path)).api_key == f"access2-{MARK}"
+
+
+async def test_a_server_that_is_gone_is_named_without_a_token(tmp_path: Path) -> None:
+    with AuthorizationServer() as server:
+        path = prepare(tmp_path, server)
+    got = await credentials(tmp_path)
+
+    assert "can't be reached" in (got.problem or "")
+    assert MARK not in (got.problem or "")
+    assert stored(path)["refresh"] == f"refresh1-{MARK}"
+
+
+@pytest.mark.parametrize(
+    ("logins", "said"),
+    [
+        ([], "logins must be an object"),
+        ({"xai": 1}, "logins.xai must be an object"),
+        ({"xai": {"clientId": ""}}, "logins.xai.clientId must be a text"),
+        ({"xai": {"client": "a"}}, "logins.xai.client is unknown"),
+    ],
+)
+def test_wrong_settings_of_a_login_are_named(logins: object, said: str, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"logins": logins}))
+    with pytest.raises(LoginSettingsWrong, match=said):
+        vendor_of("xai", tmp_path)
+
+
+def test_an_address_that_is_not_of_the_web_is_not_shown(server: AuthorizationServer) -> None:
+    with pytest.raises(LoginFailed, match="no https address"):
+        login_at(server)._address({"verification_uri": "file:///etc/passwd"})
+
+
+# Several processes
+
+
+class Asking:
+    """A process that asks for a key when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH}
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", ASKING, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+
+    def ask(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> list[str | None]:
+        assert self.process.stdout is not None
+        answer: list[str | None] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+def test_several_processes_refresh_a_login_once_at_each_expiry(tmp_path: Path, server: AuthorizationServer) -> None:
+    """A second refresh with the same token would revoke the login."""
+    path = prepare(tmp_path, server)
+    agents = [Asking(tmp_path) for _ in range(AGENTS)]
+    try:
+        for number in range(EXPIRIES):
+            expire(path)
+            for agent in agents:
+                agent.ask()
+            assert [agent.answer() for agent in agents] == [[f"access{number + 2}-{MARK}", None]] * AGENTS
+            assert (server.refreshes, server.is_revoked) == (number + 1, False)
+    finally:
+        for agent in agents:
+            agent.kill()
+
+
+@pytest.mark.parametrize("step", ["before the token is used", "before the answer is sent"])
+def test_a_process_that_is_killed_while_it_refreshes_loses_no_login(step: str, tmp_path: Path) -> None:
+    reached, let_go = threading.Event(), threading.Event()
+
+    def stop(_grant: str) -> None:
+        reached.set()
+        let_go.wait(30)
+
+    with AuthorizationServer(has_leeway=True) as server:
+        path = prepare(tmp_path, server)
+        if step == "before the token is used":
+            server.before_grant = stop
+        else:
+            server.before_reply = stop
+        killed = Asking(tmp_path)
+        killed.ask()
+        assert reached.wait(30)
+        killed.kill()
+        kept = stored(path)["refresh"]
+        server.before_grant = server.before_reply = lambda _grant: None
+        # The lock of the dead process, as old as it is after ten seconds.
+        os.utime(tmp_path / "auth.json.lock", (0, 0))
+        other = Asking(tmp_path)
+        other.ask()
+        try:
+            key, problem = other.answer()
+        finally:
+            other.kill()
+        was_revoked = server.is_revoked
+        let_go.set()
+
+    assert (kept, was_revoked, problem) == (f"refresh1-{MARK}", False, None)
+    assert key == stored(path)["access"] != f"access1-{MARK}"
+
+
+# The command
+
+
+def test_the_command_logs_in_shows_the_login_and_logs_out(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH, "PI_CODING_AGENT_DIR": str(tmp_path)}
+
+    def auth(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-P", "-m", "pinnace_rpc", "auth", *words]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+    with AuthorizationServer(pending=("authorization_pending",)) as server:
+        (tmp_path / "settings.json").write_text(json.dumps({"logins": {"xai": {"url": server.url, "clientId": "me"}}}))
+        done = [
+            auth("login", "xai", "--device-code"),
+            auth("status", "xai"),
+            auth("logout", "xai"),
+            auth("status", "xai"),
+            auth("login", "openai", "--device-code"),
+        ]
+        assert {fields["client_id"] for _, fields in server.requests} == {"me"}
+
+    assert [each.returncode for each in done] == [0, 0, 0, 1, 1]
+    assert f"enter the code {USER_CODE} within 10 min" in done[0].stderr
+    assert done[0].stdout == f"xai: logged in; the login is stored in {tmp_path / 'auth.json'}\n"
+    assert "login in auth.json" in done[1].stdout
+    assert "no login with a code for openai" in done[4].stderr
+    assert json.loads((tmp_path / "auth.json").read_text()) == {}
+    assert not any(MARK in each.stdout + each.stderr for each in done)
