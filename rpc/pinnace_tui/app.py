@@ -769,10 +769,15 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
         self._perform(self._run_shortcut(event.key))
 
     async def _complete_arguments(self, command: str, prefix: str) -> list[Suggestion]:
-        """Return what an extension offers for the arguments of its command."""
-        if not self._is_ready.is_set() or command not in self._commands.of_agent:
+        """Return what an extension offers for the arguments of its command, or this client for one of its own."""
+        if not self._is_ready.is_set():
             return []
-        return (await self._completions(command, prefix))[1]
+        if command in self._commands.of_agent:
+            return (await self._completions(command, prefix))[1]
+        try:
+            return await self._commands.complete(command, prefix)
+        except pinnace.ClientFailure:  # as for extensions
+            return []
 
     async def _complete_text(self, before: str, after: str, is_asked: bool) -> tuple[str, list[Suggestion]]:
         """Return what extensions offer for the text of the editor, and the end of it that this takes the place of."""

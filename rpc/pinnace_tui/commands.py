@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from textual.screen import ModalScreen
 
 from pinnace_tui import PROGRAM
+from pinnace_tui.completion import Suggestion
 from pinnace_tui.content.transcript import Level, Transcript, warning_line
 from pinnace_tui.content.values import Record, as_mapping, content_text, mapping, objects, text
 from pinnace_tui.footer import HOW_TO_GET_A_MODEL
@@ -31,6 +32,8 @@ Answer = TypeVar("Answer")
 
 # Of extensions, templates and skills (`skill:name`), and not the beginning of a path.
 _COMMAND_NAME: Final = re.compile(r"/([\w:.-]+)(?:\s|$)")
+# Those of an extension take precedence: it may bring a provider's login, or have had its command first.
+_YIELDING: Final = frozenset({"login", "message"})
 _STATUS_S: Final = 30.0
 # A page of `list_sessions`, and how many of them a list has.
 _SESSIONS_A_PAGE: Final = 100
@@ -94,7 +97,7 @@ class Commands:
         """Serve an app."""
         self._terminal = terminal
         self.of_agent: Collection[str] = ()
-        """The names of the agent's commands. Its `login`, of an extension's provider, takes precedence."""
+        """The names of the agent's commands."""
         self._commands: Mapping[str, tuple[str, Callable[[str], Awaitable[None]]]] = {
             "model": ("select a model", self.model),
             "thinking": ("select a thinking level", self.thinking),
@@ -108,6 +111,7 @@ class Commands:
             "compact": ("summarise the conversation", self.compact),
             "queue": ("edit, move or remove a queued message", self.queue),
             "approval": ("choose which tool calls ask first", self.approval),
+            "message": ("give a message to a sub-agent that works", self.message),
             "export": ("write the session as a page", self.export),
             "copy": ("copy the last answer", self.copy),
             "find": ("search the conversation", self.find_words),
@@ -130,7 +134,7 @@ class Commands:
             return None
         name, _, argument = message[1:].strip().partition(" ")
         found = self._commands.get(name)
-        if found is None or (name == "login" and name in self.of_agent):
+        if found is None or (name in _YIELDING and name in self.of_agent):
             return None
         return lambda: found[1](argument.strip())
 
@@ -222,6 +226,46 @@ class Commands:
             terminal.give_back(await change_queue(terminal.client, change))
             chosen = messages[place].identity
             place = next((row for row, each in enumerate(change(messages)) if each.identity == chosen), place)
+
+    async def message(self, wanted: str) -> None:
+        """Give a message to a sub-agent that works: to one that is named, or from the list."""
+        terminal, (name, _, message) = self._terminal, wanted.partition(" ")
+        agents = [(text(each, "agentId"), _line(text(each, "task"))) for each in await self._working_agents()]
+        found = [row for row in agents if row[0].startswith(name)]
+        if not found:
+            terminal.give_back([wanted] if wanted else [])
+            terminal.report(f"no sub-agent {name} works" if agents else "no sub-agent works", "error")
+            return
+        if not name or len(found) > 1:
+            choice = await terminal.ask(Picker("Sub-agent", [f"{agent}  {task}" for agent, task in found]))
+            if choice is None:
+                terminal.give_back([message] if message.strip() else [])
+                return
+            found = [found[choice.index]]
+        [(agent, task)] = found
+        if not message.strip():
+            answer = await terminal.ask(EditorDialog(f"Message to the sub-agent: {task}", ""))
+            if answer is None or not answer.strip():
+                return
+            message = answer
+        try:
+            await terminal.client.message_agent(agent, message.strip())
+        except Exception:
+            terminal.give_back([message])
+            raise
+        terminal.transcript.notice(f"message accepted for the sub-agent {task}: {_line(message)}")
+
+    async def complete(self, command: str, prefix: str) -> list[Suggestion]:
+        """Return what may stand for the arguments of a command of the client."""
+        if command != "message" or " " in prefix:
+            return []
+        agents = await self._working_agents()
+        found = [(text(each, "agentId"), _line(text(each, "task"))) for each in agents]
+        return [Suggestion(f"{agent} ", task, agent) for agent, task in found if agent.startswith(prefix)]
+
+    async def _working_agents(self) -> list[Record]:
+        listed = cast("Record", await self._terminal.client.list_agents())
+        return [each for each in objects(listed, "agents") if each.get("state") == "running"]
 
     async def _queue_change(self, message: Queued, action: str) -> Change | None:
         match action:
@@ -476,6 +520,11 @@ def _providers() -> str:
     return "\n".join(filter(None, lines))
 
 
+def _line(content: str) -> str:
+    """Return the beginning of a text, as one line."""
+    return " ".join(content[:300].split())
+
+
 def _other_mode(mode: str) -> str:
     return "all" if mode == "one-at-a-time" else "one-at-a-time"
 
@@ -538,11 +587,11 @@ def _entry_line(entry: Record) -> str | None:
                 content = f"calls {', '.join(calls)}" if calls else "(nothing)"
             if role == "bashExecution":
                 content = f"$ {text(message, 'command')}"
-            return f"{_ROLES.get(role, role)}: {' '.join(content[:300].split())}"
+            return f"{_ROLES.get(role, role)}: {_line(content)}"
         case "compaction":
             return "compaction"
         case "branch_summary":
-            return f"summary: {' '.join(text(entry, 'summary')[:300].split())}"
+            return f"summary: {_line(text(entry, 'summary'))}"
         case _:
             return None
 

@@ -144,7 +144,7 @@ def _probe(kit: AcpKit) -> AcpAgentDescription:
         # An agent without a model may refuse a session for want of a key; with the judge's own model it may not.
         "session": bool(session) or has_llm,
         "options": bool(session.get("configOptions")),
-        **dict.fromkeys(("files", "forms", "subagents", "pinnace"), info.get("name") == OURS),
+        **dict.fromkeys(("files", "forms", "subagents", "steering", "pinnace"), info.get("name") == OURS),
     }
     name = str(info.get("name") or Path(kit.command[-1]).name)
     return AcpAgentDescription(

@@ -34,6 +34,7 @@ NEEDS: Final[Mapping[str, str]] = {
     "files": "the model's calls of tools `read` and `write`, with `path` and `content`, are carried out",
     "forms": "the prompt `/ask` asks the user for yes or no, and the model gets `answer: True` or `answer: False`",
     "subagents": "the model's calls of a tool `subagent`, with `task`, are carried out by sub-agents with that prompt",
+    "steering": "sub-agents offer `_meta.steering` in their capabilities",
     "pinnace": "arguments of this project's agent",
 }
 """What a scenario may need, with its meaning."""

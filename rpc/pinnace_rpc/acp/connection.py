@@ -174,12 +174,21 @@ class Connection:
                 self._check_logged_in()
                 session.work.prompt(request.id, params)
             case "steer":
-                self._session(params).work.steer(request.id, params)
+                self._steer(request.id, params)
             case "cancel_call" | "cancel_terminal":
                 name = "toolCallId" if operation == "cancel_call" else "terminalId"
                 self._begin(request.id, partial(self._session(params).cancel_call, params, name))
             case _:
                 assert_never(operation)
+
+    def _steer(self, identity: RequestId, params: Params) -> None:
+        """Give a message to a session, or to a sub-agent that works for one."""
+        session_id = params.text("sessionId")
+        parent = next((each for each in self._sessions.values() if each.has_child(session_id)), None)
+        if parent is not None:
+            parent.work.message_child(identity, params)
+        else:
+            self._session(params).work.steer(identity, params)
 
     def notified(self, method: str, params: object) -> None:
         """Take a notification."""

@@ -310,6 +310,10 @@ class Session:
         data_of(answer, {})
         return {}
 
+    def has_child(self, session_id: str) -> bool:
+        """Return whether a sub-agent of the session is at work under the id."""
+        return session_id in self._children
+
     def cancel_child(self, session_id: str) -> bool:
         """Cancel a sub-agent alone; False: the session has none at work under the id."""
         if session_id not in self._children:

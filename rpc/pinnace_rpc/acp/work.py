@@ -146,6 +146,27 @@ class Work:
             is_follow_up = _inner(said, "pinnace").optional_text("deliverAs") == "followUp"
             self._core.send("follow_up" if is_follow_up else "steer", self._named(message, str(uuid.uuid4())), take)
 
+    def message_child(self, request: RequestId, params: Params) -> None:
+        """Take a message for a sub-agent that works, which has the id of a session (R-SUB-10).
+
+        Raises:
+            RequestError: It can't be taken.
+        """
+        message = read_prompt(params)
+        if message.context or message.images:
+            raise params.invalid("prompt", "must have text and links alone: a sub-agent takes nothing else")
+
+        def take(answer: Record) -> None:
+            self._steering.discard(request)
+            if answer.get("success") is not True:
+                self._outbox.refuse(request, refusal(answer))
+            else:
+                given = as_object(answer.get("data")) or {}
+                self._outbox.respond(request, {"outcome": "injected", "messageId": given.get("messageId")})
+
+        self._steering.add(request)
+        self._core.send("message_agent", {"agentId": params.text("sessionId"), "message": message.text}, take)
+
     def expect_keys(self) -> None:
         """Have the agent read its keys again before the next prompt: there are others."""
         self._has_new_keys = True

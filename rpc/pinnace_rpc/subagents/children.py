@@ -15,7 +15,7 @@ import trio
 
 from pinnace_agent.config.configuration import Configuration
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_agent.core.ports.children import ChildRefused, ChildReport, ChildRequest
+from pinnace_agent.core.ports.children import MESSAGE_WORDS, TASK_WORDS, ChildRefused, ChildReport, ChildRequest
 from pinnace_agent.core.surroundings import environment, is_embedded
 from pinnace_agent.core.trace_context import TRACE_VARIABLES
 from pinnace_agent.files.paths import gated_project_files
@@ -358,8 +358,7 @@ class Children:
                     if self._is_shown:  # it may start some of its own
                         await process.ask("hello", subagents=True)
                     progress.show(progress.state)
-                    # With words before it, it is no command of an extension, which only a user may give.
-                    await process.ask("prompt", message=f"Task: {request.task}")
+                    await process.ask("prompt", message=f"{TASK_WORDS}{request.task}")
                     running.has_task.set()
                     await process.until(running.mailbox.close_if_over)
                     outcome = "completed" if progress.is_complete else "failed"
@@ -484,8 +483,7 @@ async def _send_messages(running: _Running, process: ChildProcess) -> None:
         def take(answer: Record, message_id: str = message_id) -> None:
             mailbox.answered(message_id, (as_object(answer.get("data")) or {}).get("disposition"))
 
-        # With words before it, as the task has: what a template or a skill is, its text does not decide.
-        text = f"Message: {mailbox.texts[message_id]}"
+        text = f"{MESSAGE_WORDS}{mailbox.texts[message_id]}"
         try:
             await process.ask("steer", take, message=text, messageId=message_id)
         except ChildGone:

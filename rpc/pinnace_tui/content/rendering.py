@@ -270,7 +270,7 @@ class Renderer:
 
     def _below(self, item: ToolItem) -> Iterable[RenderableType]:
         is_open = self.is_open(item)
-        if line := subagent_line(item.details):
+        for line in subagent_lines(item.details):
             yield Text(line, Style(color=self._look["muted"]))
         if is_open and (rest := _other_arguments(item)):
             yield self._body(rest, is_open=True, keeps_end=False)
@@ -339,14 +339,15 @@ def call_summary(item: ToolItem) -> str:
     return whole(item.written)[-200:].replace("\n", " ")
 
 
-def subagent_line(details: Record) -> str:
-    """Return how far the sub-agent of a call is, in one line: its state, its answers, and what it does; empty: none."""
+def subagent_lines(details: Record) -> list[str]:
+    """Return how far the sub-agent of a call is: its state, its answers, and what it does; and each message to it."""
     agent = mapping(details, "agent")
     if not (state := text(agent, "state")):
-        return ""
+        return []
     turns = int(number(agent, "turns"))
     parts = [state, f"{turns} turn{'' if turns == 1 else 's'}", text(agent, "activity")]
-    return f"↳ {' · '.join(whole_line(part) for part in parts if part)}"
+    messages = [f"message {text(each, 'state')}: {text(each, 'text')}" for each in objects(agent, "messages")]
+    return [f"↳ {whole_line(line)}" for line in (" · ".join(filter(None, parts)), *messages)]
 
 
 def searched_text(item: TranscriptItem) -> str:

@@ -78,6 +78,7 @@ FAULTS = {
     "keeps-its-title": ("R-ACP-76", "SES/title"),
     "always-open": ("R-ACP-77", "SES/status"),
     "asks-for-a-login": ("R-ACP-78", "SES/auth-status"),
+    "forgets-messages": ("R-ACP-79", "SUB/given-a-message"),
 }
 """A fault of the tiny agent -> the rule that it breaks, and the scenario that must show it."""
 

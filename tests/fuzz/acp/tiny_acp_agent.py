@@ -66,6 +66,8 @@ class Session:
         self.lock = asyncio.Lock()
         self.is_cancelled_early = False
         self.children: dict[str, asyncio.Task[str]] = {}
+        self.given: dict[str, list[dict[str, Any]]] = {}
+        """The messages that each of them has not had."""
 
     def show(self, what: str, /, **fields: Any) -> None:
         update = {"sessionUpdate": what, **fields}
@@ -163,8 +165,14 @@ async def turn(session: Session) -> str:
             return "max_tokens"
         if finish == "content_filter":
             return "refusal"
-        if not calls:
+        given = session.parent.given[session.id] if session.parent else []
+        if not calls and not given:
             return "end_turn"
+        for text in given:
+            name = f"m{next(numbers)}-{session.id}"
+            session.messages.append({"role": "user", "content": text["text"]})
+            session.show("session_message", messageId=name, recipientSessionId=session.id, content=[text])
+        given.clear()
         for call in calls:
             await carry_out(session, call)
 
@@ -193,9 +201,11 @@ async def delegate(session: Session, task: str) -> str:
     """Have a sub-agent do a task, in a session of its own."""
     child = Session(f"c{next(numbers)}-{session.id}", session.cwd, session)
     child.messages.append({"role": "user", "content": f"Task: {task}"})
-    named = {"sessionId": child.id, "description": task, "capabilities": {"cancel": {}}, "state": {"state": "running"}}
+    offered = {"cancel": {}, "_meta": {"steering": {"supported": True}}}
+    named = {"sessionId": child.id, "description": task, "capabilities": offered, "state": {"state": "running"}}
     if not is_wrong("names-late"):
         session.show("subagent_update", **named)
+    session.given[child.id] = []
     work = session.children[child.id] = asyncio.create_task(turn(child))
     reason = "cancelled"
     try:
@@ -389,10 +399,20 @@ def auth_status(_: dict[str, Any]) -> dict[str, Any]:
     return {"state": "not_required"}
 
 
+def steer(params: dict[str, Any]) -> dict[str, Any]:
+    """Give a sub-agent that works a message."""
+    for session in SESSIONS.values():
+        if params["sessionId"] in session.children:
+            session.given[params["sessionId"]] += [] if is_wrong("forgets-messages") else params["prompt"]
+            return {"outcome": "injected", "messageId": f"g{next(numbers)}"}
+    raise Refused(-32002, f"no sub-agent {params['sessionId']}")
+
+
 OF_LATER_DRAFTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "session/fork": fork,
     "session/set_title": set_title,
     "session/status": status,
+    "_session/steering": steer,
     "auth/status": auth_status,
 }
 METHODS |= set(OF_LATER_DRAFTS)

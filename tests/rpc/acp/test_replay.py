@@ -166,10 +166,10 @@ def test_a_message_that_has_begun_without_an_entry_is_shown_at_its_end_after_a_l
     shown.expect("m1")
     record = {"entryId": "q", "messageId": "m1", "message": question}
     said = [{"type": "text", "text": "go"}]
-    assert list(shown.take({"type": "message_start", **record})) == [UserMessage("q", said, is_own=True)]
+    assert list(shown.take({"type": "message_start", **record})) == [UserMessage("q", said, is_own=True, given_as="m1")]
     shown.join(frozenset(), None)
     assert list(shown.begin_again()) == []
-    assert [*shown.take({"type": "message_end", **record})] == [UserMessage("q", said)]
+    assert [*shown.take({"type": "message_end", **record})] == [UserMessage("q", said, given_as="m1")]
 
 
 def test_random_runs_are_shown_again_as_they_were(acp: StartAcp, work: Path, llm: MakeLlm) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.rpc.acp.conftest import StartAcp, opened, text
 from tests.rpc.acp.v2.conftest import acp2, idle, states, transcript
 from tests.rpc.acp.v2.conftest import begun as begun2
@@ -78,7 +79,7 @@ def test_it_is_a_session_of_its_own_live_and_when_it_is_loaded(acp: StartAcp, wo
     loaded(plain, session, work)
 
     assert ("count", "count\nthe sails", str(work)) == (begun["title"], begun["description"], begun["cwd"])
-    assert ({"cancel": {}}, {"state": "running"}) == (begun["capabilities"], begun["state"])
+    assert (STEERED["capabilities"], {"state": "running"}) == (begun["capabilities"], begun["state"])
     assert (None, {"state": "idle", "stopReason": "end_turn"}) == (ended["capabilities"], ended["state"])
     [parent_call] = [each for each in whole(first.updates(session)) if "toolCallId" in each]
     assert parent_call["toolCallId"] == ended["_meta"]["pinnace"]["toolCallId"]
@@ -178,6 +179,78 @@ def test_in_version_2_it_has_a_state_of_its_own(acp2: StartAcp, work: Path) -> N
     assert states(live) == states(second.updates(child))
     assert "session_message" in [each["sessionUpdate"] for each in live]
     assert [] == [each for each in live if "capabilities" in each]
+
+
+STEERED = {"capabilities": {"cancel": {}, "_meta": {"steering": {"supported": True}}}}
+GATED = {"chunks": [{"gate": "g"}, {"text": "two sails"}], "match": "Task: count"}
+
+
+def given(updates: Sequence[Message]) -> list[tuple[str, str | None]]:
+    """The messages of a session, each with the id by which a client knows it."""
+    messages = [each for each in updates if each["sessionUpdate"] == "session_message"]
+    ids = [each.get("_meta", {}).get("pinnace", {}).get("messageId") for each in messages]
+    texts = ["".join(block["text"] for block in each["content"]) for each in messages]
+    return list(zip(texts, ids, strict=True))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_one_that_works_is_given_a_message(
+    acp: StartAcp, acp2: StartAcp, work: Path, llm: MakeLlm, version: int
+) -> None:
+    """R-SUB-10: accepted by the response, delivered by its `session_message`, which a loaded session has again."""
+    server = llm([call("count"), GATED, {"text": "and masts", "match": "Message: masts"}, {"text": "thanks"}])
+    agent = (acp if version == 1 else acp2)(*TOOLS, server=server)
+    session = opened(agent, work, subagents={}) if version == 1 else opened2(agent, work)
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("delegate"))
+    server.wait_reached("g")
+    begun = agent.update("subagent_update")
+    child = begun["sessionId"]
+    accepted = agent.call("_session/steering", sessionId=child, prompt=text("masts"))
+    picture = [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
+    refused = agent.error("_session/steering", sessionId=child, prompt=[*text("see"), *picture])
+    before = given(agent.updates(child))
+    server.release("g")
+    ended = agent.update("subagent_update", sessionId=child, capabilities=None)
+    agent.response(prompt) if version == 1 else idle(agent)
+    live = given(agent.updates(child))
+    late = agent.error("_session/steering", sessionId=child, prompt=text("more"))
+    mark = len(agent.messages)
+    if version == 1:
+        loaded(agent, session, work)
+    else:
+        agent.call("session/resume", sessionId=session, cwd=str(work), replayFrom={"type": "start"})
+
+    identity = accepted["messageId"]
+    assert ("injected", STEERED["capabilities"]) == (accepted["outcome"], begun["capabilities"])
+    assert (-32602, "params.prompt") == (refused["code"], refused["data"]["path"])
+    assert [("Task: count", None)] == before
+    assert [("Task: count", None), ("Message: masts", identity)] == live == given(agent.updates(child, mark))
+    delivered = [{"messageId": identity, "text": "masts", "state": "delivered"}]
+    assert delivered == ended["_meta"]["pinnace"]["messages"]
+    assert delivered == children(agent.updates(session, mark))[-1]["_meta"]["pinnace"]["messages"]
+    senders = [each.get("senderSessionId") for each in agent.updates(child) if "recipientSessionId" in each]
+    assert [session, None] * 2 == senders
+    assert -32002 == late["code"]
+
+
+def test_a_message_that_one_did_not_get_is_returned_with_its_end(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
+    """R-SUB-10: and one that comes after its end is decided is refused, whichever of the two is known first."""
+    server = llm([call("count"), GATED, {"text": "without"}])
+    agent = acp(*TOOLS, server=server)
+    session = opened(agent, work, subagents={})
+    prompt = agent.request("session/prompt", sessionId=session, prompt=text("delegate"))
+    server.wait_reached("g")
+    child = agent.update("subagent_update")["sessionId"]
+    identity = agent.call("_session/steering", sessionId=child, prompt=text("masts"))["messageId"]
+    agent.notify("session/cancel", sessionId=child)
+    late = agent.error("_session/steering", sessionId=child, prompt=text("more"))
+    ended = agent.update("subagent_update", sessionId=child, capabilities=None)
+
+    assert "end_turn" == agent.response(prompt)["result"]["stopReason"]
+    assert -32002 == late["code"]
+    returned = [{"messageId": identity, "text": "masts", "state": "returned"}]
+    assert returned == ended["_meta"]["pinnace"]["messages"]
+    assert [("Task: count", None)] == given(agent.updates(child))
 
 
 AGENT: Message = {"agentId": "k", "toolCallId": "c", "task": "count", "provider": "p", "model": "m", "cwd": "/w"}

@@ -91,6 +91,46 @@ def test_each_sub_agent_has_a_line_while_it_works_and_at_its_end(tmp_path: Path)
     play(work())
 
 
+def test_a_sub_agent_that_works_is_given_a_message(tmp_path: Path) -> None:
+    """By the beginning of its id, or from the list where there are several; what became of it is below the call."""
+    gates = [tmp_path / "project" / each for each in ("first", "second")]
+    gates[0].parent.mkdir()
+    for gate in gates:
+        os.mkfifo(gate)
+    tasks = [f"run `cat {gate.name}`" for gate in gates]
+    calls = [call("subagent", task=task, model="offline/rehearsal") for task in tasks]
+
+    async def work() -> None:
+        flags = script(tmp_path, {"tools": calls}, {"text": "both are done"}, {"text": "later"})
+        async with terminal(tmp_path, *flags, "--tools", "+subagent", size=(110, 40)) as screen:
+            await screen.say("/message masts")
+            await screen.shows("no sub-agent works")
+            await screen.until(lambda: screen.editor.text == "masts")
+            screen.editor.put("")
+            await screen.say("delegate")
+            await screen.until(lambda: 2 == screen.text.count("↳ running · 1 turn"))
+            listed = (await screen.app.client.list_agents())["agents"]
+            first = next(each["agentId"] for each in listed if "first" in each["task"])
+            screen.editor.put("/message ")
+            suggestions = screen.app.query_one(Suggestions)
+            await screen.until(
+                lambda: [f"{each['agentId']} " for each in listed] == [s.text for s in suggestions.found]
+            )
+            screen.editor.put("")
+            await screen.say("/message")
+            await screen.until(lambda: isinstance(screen.app.screen, Picker))
+            await screen.press("escape")
+            await screen.until(lambda: not isinstance(screen.app.screen, Picker))
+            await screen.say(f"/message {first} and `echo masts`")
+            await screen.shows("message accepted for the sub-agent run `cat first`: and `echo masts`")
+            await asyncio.to_thread(gates[0].write_text, "one\n")
+            await screen.shows("↳ message delivered: and `echo masts`")
+            await asyncio.to_thread(gates[1].write_text, "two\n")
+            await screen.shows("both are done")
+
+    play(work())
+
+
 def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) -> None:
     """Escape gives back what was queued, in the order of its delivery."""
     flags = script(tmp_path, {"text": "I begin.", "hang": True})

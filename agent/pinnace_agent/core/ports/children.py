@@ -5,13 +5,18 @@ model nor the new agent can change. Rules R-SUB-01 to R-SUB-05.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pinnace_spec.records.messages import Usage
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.interpreter import EffectInterpreter
     from pinnace_agent.session.child_agents import ChildEnd, MessageState, ShownMessage
+
+TASK_WORDS: Final = "Task: "
+"""Before the task of an agent in its conversation: with words before it, it is no command, template or skill."""
+MESSAGE_WORDS: Final = "Message: "
+"""Before a message to one that works, likewise."""
 
 
 class ChildRequest(NamedTuple):

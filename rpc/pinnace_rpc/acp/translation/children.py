@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast, get_args
 
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.ports.children import MESSAGE_WORDS
 from pinnace_rpc.acp.translation.parts import child_state
+from pinnace_rpc.acp.translation.prompts import first_text
 from pinnace_rpc.acp.translation.replay import active_branch, last_answer, replay
 from pinnace_rpc.acp.translation.shown import CallReplayed, ChildState, ChildWorks, Json, Shown, Update, UserMessage
 from pinnace_rpc.acp.translation.titles import session_title
@@ -159,14 +161,14 @@ class _Child:
         if self._cwd is not None:
             update["cwd"] = self._cwd
         if offers:
-            update["capabilities"] = {"cancel": {}}
+            update["capabilities"] = {"cancel": {}, "_meta": {"steering": {"supported": True}}}
         return {**update, "state": child_state("running"), "_meta": {"pinnace": self._details}}
 
     def changed(self, agent: Json) -> Update:
-        """Return its end, with what it has used."""
+        """Return its end, with what it has used, and what became of the messages to it."""
         update: Update = {"sessionUpdate": "subagent_update", "sessionId": self._id, "capabilities": None}
-        details = {**self._details, "usage": agent["usage"]} if "usage" in agent else self._details
-        return {**update, "state": child_state(_state(agent)), "_meta": {"pinnace": details}}
+        ends = {name: agent[name] for name in ("usage", "messages") if name in agent}
+        return {**update, "state": child_state(_state(agent)), "_meta": {"pinnace": {**self._details, **ends}}}
 
     def take(self, event: Json) -> Iterator[Addressed]:
         """Yield what a record of its process shows."""
@@ -177,11 +179,19 @@ class _Child:
             yield from self.show(shown)
 
     def show(self, shown: Shown) -> Iterator[Addressed]:
-        """Yield the updates of its session. Nothing of it can be changed by the client, and no message is of a user."""
+        """Yield the updates of its session, of which nothing can be changed by the client.
+
+        Its task is a message of the session that has started it. One that a client has given it has no sender, and
+        names what the client knows it by.
+        """
         if isinstance(shown, UserMessage):
-            sides = {"senderSessionId": self._parent, "recipientSessionId": self._id}
-            message = {"sessionUpdate": "session_message", "messageId": shown.entry, "content": [*shown.blocks]}
-            yield self._id, {**message, **sides}
+            message: Update = {"sessionUpdate": "session_message", "messageId": shown.entry}
+            message |= {"content": [*shown.blocks], "recipientSessionId": self._id}
+            if first_text(shown.blocks).startswith(MESSAGE_WORDS):
+                message["_meta"] = {"pinnace": {"messageId": shown.given_as}}
+            else:
+                message["senderSessionId"] = self._parent
+            yield self._id, message
             return
         for update in self._updates.of(shown):
             update.pop("capabilities", None)

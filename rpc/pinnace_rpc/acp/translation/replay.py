@@ -91,7 +91,7 @@ def _entry(entry: Json, results: _Results, unfinished: Container[object]) -> Ite
     identity = str(entry["id"])
     match entry.get("type"):
         case "message":
-            yield from _message(identity, as_object(entry.get("message")) or {}, results, unfinished)
+            yield from _message(entry, as_object(entry.get("message")) or {}, results, unfinished)
         case "custom_message":
             yield from custom_texts(identity, entry)
         case "compaction":
@@ -102,10 +102,12 @@ def _entry(entry: Json, results: _Results, unfinished: Container[object]) -> Ite
             pass
 
 
-def _message(identity: str, message: Json, results: _Results, unfinished: Container[object]) -> Iterator[Shown]:
+def _message(entry: Json, message: Json, results: _Results, unfinished: Container[object]) -> Iterator[Shown]:
+    identity = str(entry["id"])
     match message.get("role"):
         case "user":
-            yield UserMessage(identity, [*user_blocks(message.get("content"))])
+            given_as = str(entry.get("messageId") or "")
+            yield UserMessage(identity, [*user_blocks(message.get("content"))], given_as=given_as)
         case "custom":
             yield from custom_texts(identity, message)
         case "assistant":

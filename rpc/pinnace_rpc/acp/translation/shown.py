@@ -38,6 +38,8 @@ class UserMessage(NamedTuple):
     """Content blocks, which are the same in every version."""
     is_own: bool = False
     """This client has sent it."""
+    given_as: str = ""
+    """The name that a client has given it; empty: it has none."""
 
 
 class Said(NamedTuple):

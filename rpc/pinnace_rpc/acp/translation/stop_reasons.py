@@ -41,6 +41,7 @@ _CODES: Final[Mapping[str, int]] = {
     "no_model": AUTH_REQUIRED,
     "session_not_found": NOT_FOUND,
     "entry_not_found": NOT_FOUND,
+    "agent_not_found": NOT_FOUND,
 }
 
 

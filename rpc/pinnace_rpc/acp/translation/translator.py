@@ -185,10 +185,10 @@ class Translator:
             self._entry = entry
             self._by_index.clear()
         else:
-            own = str(record.get("messageId"))
-            is_own = own in self._own_messages
-            self._own_messages.discard(own)
-            yield from self._said(entry, message, is_own=is_own)
+            given_as = str(record.get("messageId") or "")
+            is_own = given_as in self._own_messages
+            self._own_messages.discard(given_as)
+            yield from self._said(entry, message, is_own=is_own, given_as=given_as)
 
     def _delta(self, record: Json) -> Iterator[Shown]:
         if not self._entry:
@@ -231,15 +231,15 @@ class Translator:
             if entry not in self._shown:
                 yield from self._store_result(message)
         elif entry != self._begun:
-            yield from self._said(entry, message)
+            yield from self._said(entry, message, given_as=str(record.get("messageId") or ""))
 
-    def _said(self, entry: str, message: Json, *, is_own: bool = False) -> Iterator[Shown]:
+    def _said(self, entry: str, message: Json, *, is_own: bool = False, given_as: str = "") -> Iterator[Shown]:
         """Yield a message that is no answer, unless the client knows it."""
         if entry in self._shown:
             return
         match message.get("role"):
             case "user":
-                yield UserMessage(entry, [*user_blocks(message.get("content"))], is_own=is_own)
+                yield UserMessage(entry, [*user_blocks(message.get("content"))], is_own=is_own, given_as=given_as)
             case "custom":
                 yield from custom_texts(entry, message)
             case _:

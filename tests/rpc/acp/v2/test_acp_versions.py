@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.rpc.acp.conftest import StartAcp
-from tests.rpc.acp.v2.conftest import INFO, begun
+from tests.rpc.acp.v2.conftest import INFO, begun, opened, turn
 
 from pinnace_fuzz.acp.agent import AcpAgent, Message
 
@@ -73,7 +73,11 @@ def test_capabilities_are_objects_and_methods_to_log_in_bring_both_methods(acp2:
             "mcp": {"stdio": {}, "http": {}},
             "additionalDirectories": {},
             "delete": {},
-        }
+            "fork": {},
+            "title": {},
+            "status": {},
+        },
+        "auth": {"status": {}},
     }
     assert [(each["type"], each["methodId"]) for each in result["authMethods"]] == [("agent", "api-key")]
 
@@ -110,3 +114,32 @@ def test_after_a_logout_nothing_runs_until_the_next_login(acp2: StartAcp, work: 
     assert [-32000, -32000] == [each["code"] for each in errors]
     assert (wrong["code"], wrong["data"]["path"]) == (-32602, "params.methodId")
     assert agent.call("session/prompt", prompt)["messageId"]
+
+
+def test_copies_titles_and_states_are_as_in_version_1(acp2: StartAcp, work: Path) -> None:
+    """A copy is not shown until it is opened, and what an open session does goes on."""
+    agent = acp2(script=[{"text": "red"}, {"text": "round"}])
+    session = opened(agent, work)
+    turn(agent, session, "COLOUR")
+    copy = agent.call("session/fork", sessionId=session, cwd=str(work))
+    shown = [each["sessionUpdate"] for each in agent.updates(copy["sessionId"])]
+    turn(agent, copy["sessionId"], "SHAPE")
+    titles = [agent.call("session/set_title", sessionId=session, title=" two\nsails ")]
+    states = [agent.call("session/status", sessionId=session)]
+    agent.call("session/close", sessionId=session)
+    titles.append(agent.call("session/set_title", sessionId=session, title="masts"))
+    states.append(agent.call("session/status", sessionId=session))
+    listed = {each["sessionId"]: each["title"] for each in agent.call("session/list")["sessions"]}
+    unknown = [agent.error("session/fork", sessionId="none", cwd=str(work))]
+    unknown += [agent.error(f"session/{each}", sessionId="none", title="x") for each in ("set_title", "status")]
+    keys = [agent.call("auth/status")]
+    agent.call("auth/logout")
+    keys.append(agent.call("auth/status"))
+
+    assert copy["configOptions"]
+    assert "user_message" not in shown
+    assert [{"title": "two sails"}, {"title": "masts"}] == titles
+    assert [{"status": "open"}, {"status": "saved"}] == states
+    assert {session: "masts", copy["sessionId"]: "COLOUR"} == listed
+    assert [-32002] * 3 == [each["code"] for each in unknown]
+    assert [{"state": "authenticated"}, {"state": "unauthenticated"}] == keys

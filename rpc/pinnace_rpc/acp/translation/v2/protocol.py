@@ -38,6 +38,10 @@ class Version2:
         "session/list": "list",
         "session/delete": "delete",
         "session/close": "close",
+        "session/fork": "fork",
+        "session/set_title": "set_title",
+        "session/status": "status",
+        "auth/status": "auth_status",
         "session/set_config_option": "set_option",
         "session/prompt": "prompt",
         "tool_call/cancel": "cancel_call",
@@ -82,11 +86,11 @@ class Version2:
             "additionalDirectories": {},
         }
         if offer.is_persistent:
-            session["delete"] = {}
+            session |= {"delete": {}, "fork": {}, "title": {}, "status": {}}
         return {
             "protocolVersion": self.version,
             "info": {"name": "pinnace", "title": "pinnace", "version": offer.release},
-            "capabilities": {"session": session},
+            "capabilities": {"session": session, "auth": {"status": {}}},
             "authMethods": _methods(offer),
             "_meta": offered_details(),
         }
