@@ -213,7 +213,8 @@ def usable_from_any_thread(*, but: tuple[str, ...] = ()) -> Callable[[_ClassT], 
             if isinstance(member, property):
                 setattr(cls, name, _property(member))
             elif inspect.isfunction(member):
-                setattr(cls, name, _awaited(name, member) if inspect.iscoroutinefunction(member) else _called(member))
+                is_awaited = member.__code__.co_flags & inspect.CO_COROUTINE  # in less time than by `inspect`
+                setattr(cls, name, _awaited(name, member) if is_awaited else _called(member))
         return cls
 
     return decorate

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.core.ports.emitter import Emitter
-from pinnace_agent.core.ports.extensions import CompactionReason
-from pinnace_agent.core.ports.runs import RecordedRun
 from pinnace_agent.extensions.events.events import SessionInfoChanged, ThinkingLevelSelect
 from pinnace_agent.extensions.ports.host_view import CommandInfo
 from pinnace_agent.extensions.runtime.runner import Runner
@@ -18,6 +16,8 @@ from pinnace_spec.records.messages import ThinkingLevel
 if TYPE_CHECKING:
     from pinnace_agent.compaction.compaction import CompactionResult, Plan
     from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
+    from pinnace_agent.core.ports.extensions import CompactionReason
+    from pinnace_agent.core.ports.runs import RecordedRun
     from pinnace_agent.extensions.hooks.run_hooks import RunHooks
     from pinnace_agent.extensions.hooks.shell_hooks import GuardedCommands
 
@@ -36,7 +36,7 @@ class ObservedRun:
         self._session = session
         self._emitter = emitter
 
-    def hooks(self, run: RecordedRun) -> "RunHooks":
+    def hooks(self, run: "RecordedRun") -> "RunHooks":
         """Return what the run's job asks."""
         from pinnace_agent.extensions.hooks.run_hooks import RunHooks
 
@@ -135,7 +135,7 @@ class InstanceHooks:
         path: Sequence[Entry],
         settings: CompactionSettings,
         instructions: str | None,
-        reason: CompactionReason,
+        reason: "CompactionReason",
     ) -> "CompactionResult | Literal['cancelled'] | None":
         """Deliver earlier events, and return the compaction of an extension; None: a model is to write the summary."""
         from pinnace_agent.extensions.hooks import compaction_hooks
@@ -144,7 +144,7 @@ class InstanceHooks:
         return await compaction_hooks.decided(self._runner, plan, path, settings, instructions, reason)
 
     def compaction_ended(
-        self, entry: Entry, reason: CompactionReason, *, from_extension: bool, will_retry: bool
+        self, entry: Entry, reason: "CompactionReason", *, from_extension: bool, will_retry: bool
     ) -> None:
         """Publish `session_compact`."""
         from pinnace_agent.extensions.hooks import compaction_hooks
@@ -152,7 +152,7 @@ class InstanceHooks:
         compaction_hooks.compacted(self._runner, entry, reason, from_extension=from_extension, will_retry=will_retry)
 
     def compaction_failed(
-        self, reason: CompactionReason, text: str | None, *, aborted: bool, from_extension: bool
+        self, reason: "CompactionReason", text: str | None, *, aborted: bool, from_extension: bool
     ) -> None:
         """Publish `session_compact_failed`."""
         from pinnace_agent.extensions.hooks import compaction_hooks

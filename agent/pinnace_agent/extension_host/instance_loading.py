@@ -7,7 +7,6 @@ are loaded. The caller decides what a failure means.
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from pinnace_agent.extension_host.plan import ExtensionPlan
 from pinnace_agent.extensions.api.contexts import TrustContext
 from pinnace_agent.extensions.api.user_interface import RpcUserInterface, UserInterface
-from pinnace_agent.extensions.handlers.trust_question import ask_for_trust
+from pinnace_agent.extensions.events.uncompiled import FrozenFields, frozen
 from pinnace_agent.extensions.loading.discovery import DiscoveredExtensions, ExtensionSources, discover
 from pinnace_agent.extensions.loading.folders import LoadFailure
 from pinnace_agent.extensions.loading.loading import LoadedExtension, Loader, LoadReport
@@ -31,8 +30,8 @@ if TYPE_CHECKING:  # for annotations alone
 _log = logging.getLogger("pinnace.extensions")
 
 
-@dataclass(slots=True, frozen=True)
-class LoadedInstance:
+@frozen
+class LoadedInstance(FrozenFields):
     """The extensions of a session instance, before they begin."""
 
     loader: Loader
@@ -124,6 +123,8 @@ class InstanceLoading:
         table = self.dialogs = DialogTable(send or _discard)
         self.default_dialogs(for_good=self._closed)
         ui = UserInterface(generation) if send is None else RpcUserInterface(generation, table, send)
+        from pinnace_agent.extensions.handlers.trust_question import ask_for_trust
+
         context = TrustContext(str(cwd), self._plan.mode, ui)
         try:
             answer = await ask_for_trust(report.extensions, generation, context, self._report)

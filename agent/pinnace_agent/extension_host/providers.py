@@ -13,7 +13,6 @@ import trio
 
 from pinnace_agent.config.models.models import ProviderCode
 from pinnace_agent.extensions.api.contexts import CommandContext
-from pinnace_agent.extensions.registration.provider_config import file_entry, streamed_api
 from pinnace_agent.extensions.registration.registrations import CommandRegistration, ErrorRecord, Function
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject
 from pinnace_agent.redaction.secrets import Secrets
@@ -54,6 +53,8 @@ class ExtensionProviders:
             ValueError: It does not follow the schema of models.json, or makes no sense; the text says why.
             TypeError: Its `oauth` can't be used; likewise.
         """
+        from pinnace_agent.extensions.registration.provider_config import file_entry, streamed_api
+
         runner = self._host.runner
         assert runner is not None
         stream, refresh, oauth = config.get("streamSimple"), config.get("refreshModels"), config.get("oauth")

@@ -15,7 +15,6 @@ from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject,
 from pinnace_agent.packages.contents import KINDS, PackageFolder
 from pinnace_agent.packages.programs import PackageError, Programs
 from pinnace_agent.packages.sources import (
-    PYTHON_PREFIX,
     FolderSource,
     GitSource,
     NpmSource,
@@ -26,6 +25,7 @@ from pinnace_agent.packages.sources import (
     places_of,
 )
 from pinnace_agent.packages.stores import GitStore, NpmStore
+from pinnace_agent.packages.words import PYTHON_PREFIX
 
 
 class ConfiguredPackage(NamedTuple):

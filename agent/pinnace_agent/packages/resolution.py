@@ -16,7 +16,6 @@ from pinnace_agent.files.relaxed_json import JsonObject
 from pinnace_agent.packages.contents import KINDS, Kind, PackageFolder, extension_entries, read_choice, unclear_filter
 from pinnace_agent.packages.manifest import installed_version
 from pinnace_agent.packages.sources import (
-    PYTHON_PREFIX,
     FolderSource,
     NpmSource,
     Places,
@@ -25,8 +24,8 @@ from pinnace_agent.packages.sources import (
     SourceError,
     parse_source,
     places_of,
-    source_of,
 )
+from pinnace_agent.packages.words import PYTHON_PREFIX, source_of
 from pinnace_spec.printable import printable
 
 

@@ -13,19 +13,15 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pinnace_agent.files.paths import agent_dir, expand_home, project_dir
+from pinnace_agent.packages.words import GIT_PREFIX, NPM_PREFIX, is_remote
 
 Scope = Literal["user", "project", "temporary"]
-NPM_PREFIX: Final = "npm:"
-GIT_PREFIX: Final = "git:"
-PYTHON_PREFIX: Final = "python:"
-"""The prefix of installed Python packages, which have no files to resolve."""
 
 # As texts: what is seldom needed is compiled with its first use.
 _NPM_NAME: Final = r"(?i)(?:@[a-z0-9~_-][a-z0-9._~-]*/)?[a-z0-9~_][a-z0-9._~-]*"
 _NPM_VERSION: Final = r"[A-Za-z0-9~^<>=*][A-Za-z0-9.+~^<>=*| -]*"
 _EXACT: Final = r"[v=\s]*\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 _ADDRESS: Final = r"(?i)(?:https?|ssh|git)://"
-_REMOTE: Final = ("npm:", "git:", "github:", "http:", "https:", "ssh:")
 _HOST: Final = r"[A-Za-z0-9][A-Za-z0-9.-]*"
 _REF: Final = r"[A-Za-z0-9_][A-Za-z0-9._/+@#-]*"
 # Whose addresses with `www.` name the same repositories.
@@ -75,16 +71,6 @@ class FolderSource(NamedTuple):
 
 
 Source = NpmSource | GitSource | FolderSource
-
-
-def source_of(entry: str | Mapping[str, object]) -> str:
-    """Return the source that an entry of `packages` in settings names."""
-    return entry if isinstance(entry, str) else str(entry.get("source"))
-
-
-def is_remote(word: str) -> bool:
-    """Return whether a word names a package of npm or git, not a path."""
-    return word.strip().startswith(_REMOTE)
 
 
 def parse_source(text: str) -> Source:

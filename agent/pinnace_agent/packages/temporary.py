@@ -14,7 +14,8 @@ from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.packages.managing import PackageManager, npm_command
 from pinnace_agent.packages.programs import Programs
 from pinnace_agent.packages.resolution import resolve_named
-from pinnace_agent.packages.sources import FolderSource, is_remote, parse_source, places_of
+from pinnace_agent.packages.sources import FolderSource, parse_source, places_of
+from pinnace_agent.packages.words import is_remote
 
 
 def install_missing(words: Sequence[str], env: Mapping[str, str], cwd: Path, say: Callable[[str], None]) -> None:

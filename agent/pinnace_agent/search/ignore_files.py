@@ -75,7 +75,7 @@ def last_match(rules: Rules, path: str, *, is_folder: bool) -> bool | None:
 _MAX_BYTES: Final = 1024 * 1024
 """The length of an ignore file that is read; the rest is not."""
 
-_GIT_FILE: Final = re.compile(r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$')
+_GIT_FILE: Final = r'(?im)^\s*excludesfile\s*=\s*"?\s*(\S+?)\s*"?\s*$'
 
 
 class FolderRules(NamedTuple):
@@ -202,7 +202,7 @@ def _global_rules(env: Mapping[str, str]) -> Rules:
     places = [os.path.join(home, ".gitconfig")] if home else []
     places += [os.path.join(configuration, "git", "config")] if configuration else []
     for place in places:
-        if (named := _GIT_FILE.search(_text(place))) is not None:
+        if (named := re.search(_GIT_FILE, _text(place))) is not None:
             path = named[1]
             return _read(os.path.join(home, path[2:]) if path.startswith("~/") else path)
     return _read(os.path.join(configuration, "git", "ignore")) if configuration else ()

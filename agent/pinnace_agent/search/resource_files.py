@@ -10,10 +10,12 @@ count as one.
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.files.text_file import TextFileError, read_beginning
-from pinnace_agent.search.ignore_files import IgnoreRule, Rules, last_match, parse_rule
+
+if TYPE_CHECKING:  # loaded with the first folder that is searched
+    from pinnace_agent.search.ignore_files import IgnoreRule, Rules
 
 SKILL_FILE: Final = "SKILL.md"
 ENTRY_NAMES: Final = ("extension.py", "__init__.py")
@@ -35,7 +37,7 @@ class IgnoreRules(NamedTuple):
     """The rules of a folder and of those above it."""
 
     folder: str = ""
-    rules: Rules = ()
+    rules: "Rules" = ()
     above: "IgnoreRules | None" = None
 
     def entered(self, folder: str, names: frozenset[str]) -> "IgnoreRules":
@@ -48,6 +50,8 @@ class IgnoreRules(NamedTuple):
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Return whether a file or folder is left out. Never called for what lies in a folder that is left out."""
+        from pinnace_agent.search.ignore_files import last_match
+
         scope: IgnoreRules | None = self
         while scope is not None:
             is_left_out = last_match(scope.rules, path[len(scope.folder) :], is_folder=is_folder)
@@ -57,11 +61,13 @@ class IgnoreRules(NamedTuple):
         return False
 
 
-def _read(path: str) -> list[IgnoreRule]:
+def _read(path: str) -> "list[IgnoreRule]":
     try:
         text = read_beginning(path, _MAX_BYTES).text
     except TextFileError:
         return []
+    from pinnace_agent.search.ignore_files import parse_rule
+
     rules = (parse_rule(line, has_braces=False) for line in text.splitlines())
     return [rule for rule in rules if rule is not None]
 

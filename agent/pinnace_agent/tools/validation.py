@@ -14,7 +14,8 @@ from typing import Final, Protocol, TypeGuard
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.parameters import Schema
 
-_NUMERAL: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z")
+# As a text: it is compiled with its first use.
+_NUMERAL: Final = r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z"
 
 _LIMITS: Final = (
     # keyword, what it bounds, lower bound?, wording
@@ -173,7 +174,7 @@ def _as_number(value: object) -> int | float | None:
         return 0
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, str) and _NUMERAL.match(value):
+    if isinstance(value, str) and re.match(_NUMERAL, value):
         number = float(value)
         if number in (float("inf"), float("-inf")):
             return None

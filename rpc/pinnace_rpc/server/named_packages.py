@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pinnace_agent.core.surroundings import environment
-from pinnace_agent.packages.sources import SourceError, is_remote
+from pinnace_agent.packages.words import is_remote
 from pinnace_rpc.options.options import StartupError, UsageRefused
 
 
@@ -18,6 +18,7 @@ def install_named(words: Sequence[str], cwd: Path, say: Callable[[str], None]) -
         return
     from pinnace_agent.files.file_lock import LockHeld
     from pinnace_agent.packages.programs import PackageError
+    from pinnace_agent.packages.sources import SourceError
     from pinnace_agent.packages.temporary import install_missing
 
     try:

@@ -81,8 +81,8 @@ HEAVY: Final = frozenset(
     {"pydantic", "pydantic_core", "httpx", "httpcore", "h11", "anyio", "asyncio", "jiter", "click"}
 )
 
-# Modules that an extension in TypeScript which handles prompts loads beyond those of a start: 115.
-MOST_MODULES_OF_AN_EXTENSION: Final = 119
+# Modules that an extension in TypeScript which handles prompts loads beyond those of a start: 100.
+MOST_MODULES_OF_AN_EXTENSION: Final = 104
 
 # get_state to its answer, in calls of the main thread of a process that waits: 215.
 MOST_ROUND_TRIP_CALLS: Final = 225

@@ -6,7 +6,7 @@ Every argument is checked at once, so that an error points at the line that caus
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar, get_args, overload
 
 from pinnace_agent.core.json_values import is_list, same_json
 from pinnace_agent.core.loop_thread import usable_from_any_thread
@@ -14,8 +14,6 @@ from pinnace_agent.extensions.api.base import ApiBase
 from pinnace_agent.extensions.api.contexts import CommandContext
 from pinnace_agent.extensions.ports.arguments import given_text_or_none
 from pinnace_agent.extensions.registration import flags
-from pinnace_agent.extensions.registration.json_schema import check_schema
-from pinnace_agent.extensions.registration.provider_config import ProviderConfig, wire_config
 from pinnace_agent.extensions.registration.registrations import (
     CommandRegistration,
     FlagRegistration,
@@ -30,8 +28,10 @@ from pinnace_agent.extensions.registration.registrations import (
     shortcut_key,
 )
 from pinnace_agent.extensions.registration.signatures import check_function
-from pinnace_agent.extensions.registration.tool_schema import names_around, tool_function
 from pinnace_spec.records.surface_items import ANY_TOOL, ItemKind, MarkdownType
+
+if TYPE_CHECKING:  # loaded with the first provider
+    from pinnace_agent.extensions.registration.provider_config import ProviderConfig
 
 _FunctionT = TypeVar("_FunctionT", bound=Function)
 
@@ -45,7 +45,7 @@ _CommandT = TypeVar("_CommandT", bound=Callable[[CommandContext, str], object])
 _SERVER_FIELDS: Final[Mapping[str, type]] = {"name": str, "state": str, "source": str, "transport": str, "tools": int}
 _MARKDOWN_TYPES: Final[Sequence[str]] = get_args(MarkdownType)
 # The function names that every provider accepts.
-_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_TOOL_NAME: Final = r"[A-Za-z0-9_-]{1,64}"
 
 
 class Completion(NamedTuple):
@@ -118,6 +118,8 @@ class Registering(ApiBase):
         Raises:
             TypeError: The function can't be a tool; the text says what to change.
         """
+        from pinnace_agent.extensions.registration.tool_schema import names_around, tool_function
+
         local_names = names_around(1)
 
         def decorate(made_from: _FunctionT) -> _FunctionT:
@@ -173,7 +175,7 @@ class Registering(ApiBase):
             definition.prompt_snippet,
         )
         what = f"tool {name}"
-        if not isinstance(name, str) or not _TOOL_NAME.match(name):
+        if not isinstance(name, str) or not re.fullmatch(_TOOL_NAME, name):
             raise TypeError(f"{what}: a tool's name is up to 64 letters, digits, dashes and underscores")
         if not isinstance(description, str) or not description.strip():
             raise TypeError(f"{what}: the model needs a description: a docstring, or description=")
@@ -184,6 +186,8 @@ class Registering(ApiBase):
         for field, text in (("label", label), ("prompt_snippet", snippet)):
             if text is not None and not isinstance(text, str):
                 raise TypeError(f"{what}: {field} must be a string, not {type(text).__name__}")
+        from pinnace_agent.extensions.registration.json_schema import check_schema  # with the first tool
+
         check_schema(what, definition.parameters)
         check_function(definition.execute, what, "(ctx, params)", in_thread=definition.in_thread)
 
@@ -264,7 +268,7 @@ class Registering(ApiBase):
         self._extension.flags[bare] = FlagRegistration(bare, kind, value, description)
 
     def register_provider(
-        self, name: str, config: ProviderConfig | Mapping[str, object] | None = None, **fields: object
+        self, name: str, config: "ProviderConfig | Mapping[str, object] | None" = None, **fields: object
     ) -> None:
         """Add or override a provider: at once, or when the session starts.
 
@@ -277,6 +281,8 @@ class Registering(ApiBase):
             TypeError: There is no such field.
             ValueError: The session is open and can't use the configuration.
         """
+        from pinnace_agent.extensions.registration.provider_config import wire_config
+
         self._check_registering()
         registration = ProviderRegistration(name, wire_config(name, config, fields))
         if self._bound is None:

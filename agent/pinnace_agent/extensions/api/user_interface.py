@@ -35,7 +35,7 @@ OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always
 
 _THEME: Final = Theme()
 _ANCHORS: Final = frozenset(get_args(SurfaceAnchor))
-_EXTENT: Final = re.compile(r"[0-9]{1,4}%?")
+_EXTENT: Final = r"[0-9]{1,4}%?"
 _OPTION_KINDS: Final = frozenset(get_args(OptionKind))
 # The kinds that clients know; every other kind is sent as info, as pi's terminals show it.
 _WIRE_KINDS: Final = frozenset({"info", "warning", "error"})
@@ -760,7 +760,7 @@ def overlay_layout(given: Mapping[str, object] | None) -> Mapping[str, object]:
         elif name == "margin":
             is_right, shown, expected = is_whole and cast("int", value) >= 0, value, "a number of cells"
         elif name in ("width", "minWidth", "maxHeight", "row", "column"):
-            is_right = _EXTENT.fullmatch(str(value)) is not None and not isinstance(value, bool)
+            is_right = re.fullmatch(_EXTENT, str(value)) is not None and not isinstance(value, bool)
             shown, expected = str(value), "a number of cells, or a share of the screen such as 50%"
         else:
             raise ValueError(f"custom: overlay_options has no {name!r}")

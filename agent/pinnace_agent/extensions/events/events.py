@@ -85,7 +85,6 @@ from pinnace_agent.extensions.events.tool_events import (
     WriteInput,
     WriteResult,
 )
-from pinnace_spec.nearest import nearest
 
 
 class EventRow(NamedTuple):
@@ -170,6 +169,8 @@ def event_from_wire(record: Mapping[str, object]) -> Event:
 
 def unknown_event(name: str) -> str:
     """Return the diagnostic for an unknown event name. It may be an event of a newer version, so it is no error."""
+    from pinnace_spec.nearest import nearest
+
     near = nearest(name, EVENTS)
     meant = f"; did you mean {near!r}?" if near else ""
     return f"there is no event {name!r}, so its handler is never called{meant}"

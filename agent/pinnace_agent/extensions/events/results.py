@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, get_args
 
 from typing_extensions import TypedDict
 
@@ -17,8 +17,10 @@ from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.extensions.events.base import camel_case
 from pinnace_agent.extensions.events.blocks import is_blocks
 from pinnace_agent.extensions.events.uncompiled import FrozenFields, frozen
-from pinnace_agent.tools.operations import BashOperations
 from pinnace_spec.records.messages import ImageContent, Message, TextContent, Usage
+
+if TYPE_CHECKING:
+    from pinnace_agent.tools.operations import BashOperations
 
 
 class Unset(Enum):
@@ -306,7 +308,7 @@ class ResultPatch(FrozenFields):
 class UserBash(FrozenFields):
     """Operations that run the command, or its finished output: exactly one of the two."""
 
-    operations: Annotated[BashOperations | None, _OPERATIONS] = None
+    operations: Annotated["BashOperations | None", _OPERATIONS] = None
     result: Annotated[
         BashOutput | None,
         Wire(_or_none(_is_output), "an object with output, exitCode, cancelled and truncated", keys=_keys(BashOutput)),

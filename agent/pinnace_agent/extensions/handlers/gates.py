@@ -7,7 +7,7 @@ after the last of them, and if it is invalid the call is denied (R-EXT-15). `too
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
@@ -19,8 +19,10 @@ from pinnace_agent.extensions.handlers.calling import Bound
 from pinnace_agent.extensions.handlers.chains import Chains, UnusableResultError
 from pinnace_agent.extensions.registration.registrations import Extension
 from pinnace_agent.extensions.services.error_records import failure_text
-from pinnace_agent.tools.validation import InvalidArguments
 from pinnace_spec.records.messages import Usage
+
+if TYPE_CHECKING:  # loaded with the first arguments that are validated
+    from pinnace_agent.tools.validation import InvalidArguments
 
 _WITHHELD = "The result of this call is withheld"
 _OVER = "the session of the extension that guards this call has ended"
@@ -131,6 +133,8 @@ class Gates:
         if self._caller.is_stale:  # the last handler may have ended its session
             return rs.Block(_OVER)
         if current != given:
+            from pinnace_agent.tools.validation import InvalidArguments
+
             # DEVIATION D-75: what handlers leave is validated like the arguments of a model.
             try:
                 valid = validate(changes[-1].arguments)
@@ -143,8 +147,10 @@ class Gates:
             bind(event.bound_path)
         return None
 
-    def _report_invalid(self, changes: Sequence[_Change], validate: _Validate, error: InvalidArguments) -> None:
+    def _report_invalid(self, changes: Sequence[_Change], validate: _Validate, error: "InvalidArguments") -> None:
         """Report the handler since whose change the input is invalid."""
+        from pinnace_agent.tools.validation import InvalidArguments
+
         blamed = changes[-1].bound
         for change in reversed(changes[:-1]):
             try:

@@ -8,18 +8,21 @@ the command line name the package. Reads folders, settings and metadata; imports
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pinnace_agent.config.path_entries import PathEntries
 from pinnace_agent.config.settings import ResourceSettings
+from pinnace_agent.extensions.events.uncompiled import Fields, mutable
 from pinnace_agent.extensions.loading.folders import SCRIPTS, ExtensionPlace, Folders, LoadFailure
 from pinnace_agent.extensions.loading.source_files import is_open_to_all
 from pinnace_agent.extensions.registration.registrations import SourceInfo, SourceScope
 from pinnace_agent.files.paths import agent_dir, expand_home, project_dir
-from pinnace_agent.packages.sources import PYTHON_PREFIX, is_remote, source_of
+from pinnace_agent.packages.words import PYTHON_PREFIX, is_remote, source_of
 from pinnace_agent.search.resource_files import ENTRY_NAMES
+
+if TYPE_CHECKING:  # loaded with the first settings that name files
+    from pinnace_agent.config.path_entries import PathEntries
 
 GROUP: Final = "pinnace.extensions"
 PACKAGE_PREFIX: Final = PYTHON_PREFIX
@@ -89,8 +92,8 @@ class ExtensionSources(NamedTuple):
     """The built-in extensions, and whether each is on by default."""
 
 
-@dataclass(slots=True)
-class DiscoveredExtensions:
+@mutable
+class DiscoveredExtensions(Fields):
     """The result of a search."""
 
     candidates: list[Candidate] = field(default_factory=list[Candidate])
@@ -172,8 +175,8 @@ class _Search:
     def _scope(self, scope: SourceScope, config_dir: str) -> None:
         """Add the extensions that settings name, then those of the default folder."""
         own = [each for each in self._wanted.settings if each.is_project == (scope == "project")]
-        every = [PathEntries(_paths(each), str(each.folder), self._wanted.env) for each in own]
-        for settings, patterns in zip(own, every, strict=True):
+        every = [(each, _path_entries(each, self._wanted.env)) for each in own if _paths(each)]
+        for settings, patterns in every:
             for problem in patterns.problems:
                 self._found.notices.append(f"{settings.folder / 'settings.json'}: extensions: {problem}")
             for path in patterns.paths:
@@ -181,7 +184,7 @@ class _Search:
         root = os.path.join(config_dir, FOLDER_NAME)
 
         def keeps(path: str) -> bool:
-            return all(patterns.keeps_found(path) for patterns in every)
+            return all(patterns.keeps_found(path) for _, patterns in every)
 
         if os.path.isdir(root):
             if is_open_to_all(root):
@@ -293,6 +296,12 @@ def _packaged(path: str, info: SourceInfo) -> Candidate:
 def _paths(settings: ResourceSettings) -> Sequence[str]:
     """Return the entries of settings that name files."""
     return [each for each in settings.extensions if BUILTIN_PREFIX not in each[:9]]
+
+
+def _path_entries(settings: ResourceSettings, env: Mapping[str, str]) -> "PathEntries":
+    from pinnace_agent.config.path_entries import PathEntries
+
+    return PathEntries(_paths(settings), str(settings.folder), env)
 
 
 def _info(path: str, source: str, scope: SourceScope, base_dir: str | None = None) -> SourceInfo:

@@ -10,7 +10,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final, Protocol, TextIO, cast
 
@@ -20,6 +20,7 @@ from pinnace_agent.core.loop_thread import all_awaited
 from pinnace_agent.core.surroundings import is_embedded
 from pinnace_agent.extensions.api.api import ExtensionAPI, slug
 from pinnace_agent.extensions.api.base import Services
+from pinnace_agent.extensions.events.uncompiled import Fields, FrozenFields, frozen, mutable
 from pinnace_agent.extensions.loading.discovery import Candidate
 from pinnace_agent.extensions.loading.folders import LoadFailure
 from pinnace_agent.extensions.loading.source_files import SourceRefused, check_files, fingerprint
@@ -38,8 +39,8 @@ class _LoadError(Exception):
     """An extension can't be loaded; the report shows the text."""
 
 
-@dataclass(slots=True, frozen=True, eq=False)
-class LoadedExtension:
+@frozen
+class LoadedExtension(FrozenFields):
     """One loaded extension."""
 
     extension: Extension
@@ -51,8 +52,8 @@ class LoadedExtension:
     """The module to remove when it is unloaded."""
 
 
-@dataclass(slots=True)
-class LoadReport:
+@mutable
+class LoadReport(Fields):
     """The result of loading."""
 
     loaded: list[LoadedExtension] = field(default_factory=list[LoadedExtension])
@@ -66,8 +67,8 @@ class LoadReport:
         return [each.extension for each in self.loaded]
 
 
-@dataclass(slots=True, frozen=True)
-class Inline:
+@frozen
+class Inline(FrozenFields):
     """An extension without a file: built in, or passed by an embedding program."""
 
     path: str

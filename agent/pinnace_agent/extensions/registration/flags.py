@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pinnace_agent.extensions.registration.registrations import Extension, FlagRegistration
-from pinnace_spec.nearest import nearest
 
 FlagValue = bool | str
 FlagType: TypeAlias = type[bool] | type[str] | Literal["boolean", "string"]
@@ -73,6 +72,8 @@ def match_flags(given: Iterable[GivenFlag], flags: Mapping[str, FlagRegistration
     for place, option in enumerate(given):
         flag = flags.get(option.name)
         if flag is None:
+            from pinnace_spec.nearest import nearest
+
             near = nearest(option.name, flags)
             errors.append(f"Unknown option: --{option.name}" + (f" (did you mean --{near}?)" if near else ""))
         elif flag.kind is bool:

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple, NotRequired, TypeAlias
 from typing_extensions import TypedDict
 
 from pinnace_agent.core.loop_thread import LoopThread
+from pinnace_agent.extensions.events.uncompiled import FrozenFields, frozen
 from pinnace_spec.records.surface_items import ItemKind
 
 Function: TypeAlias = Callable[..., object]
@@ -85,8 +86,8 @@ class SourceInfo(TypedDict):
     baseDir: NotRequired[str]
 
 
-@dataclass(slots=True, frozen=True)
-class Handler:
+@frozen
+class Handler(FrozenFields):
     """One handler of an event."""
 
     event: str
@@ -99,8 +100,8 @@ class Handler:
     """Grows with each registration: the order of the handlers of one extension."""
 
 
-@dataclass(slots=True, frozen=True)
-class ToolDefinition:
+@frozen
+class ToolDefinition(FrozenFields):
     """A tool of an extension. `dataclasses.replace` makes a variant of one."""
 
     name: str
@@ -204,7 +205,7 @@ class ProviderRegistration(NamedTuple):
     """In the spelling of a models.json provider."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Extension:
     """One load of an extension."""
 

@@ -21,7 +21,6 @@ from pinnace_agent.extensions.events.session_events import ShutdownReason, Start
 from pinnace_agent.extensions.handlers.calling import Caller
 from pinnace_agent.extensions.handlers.chains import Chains, FoundResources
 from pinnace_agent.extensions.handlers.gates import Gates
-from pinnace_agent.extensions.handlers.settle_hooks import Preview, Proposal, run_settle_hooks
 from pinnace_agent.extensions.ports.host_actions import HostActions, HostPort
 from pinnace_agent.extensions.registration.registrations import (
     CommandRegistration,
@@ -45,6 +44,7 @@ from pinnace_spec.records.surface_items import ANY_TOOL, SurfaceItem
 
 if TYPE_CHECKING:  # loaded with the first provider that needs them
     from pinnace_agent.core.ports.extensions import SurfaceInput
+    from pinnace_agent.extensions.handlers.settle_hooks import Preview, Proposal
     from pinnace_agent.extensions.providers.login import ExtensionLogin
     from pinnace_agent.extensions.providers.stream import ExtensionProvider
     from pinnace_agent.extensions.runtime.completions import TextProvider, TextProviders
@@ -249,10 +249,12 @@ class Runner:
         self,
         name: Literal["turn_end", "agent_before_settle"],
         make: Callable[[], ev.TurnEnd | ev.AgentBeforeSettle],
-        preview: Preview | None = None,
-    ) -> Proposal:
+        preview: "Preview | None" = None,
+    ) -> "Proposal":
         """Call the hooks of the end of a turn or of settling, after the lane's events; see `run_settle_hooks`."""
         await self.lane.drain()
+        from pinnace_agent.extensions.handlers.settle_hooks import run_settle_hooks  # with the first turn
+
         return await run_settle_hooks(self.chains, name, make, preview)
 
     def notify_later(self, event: str, make: Callable[[], ev.Event]) -> None:
