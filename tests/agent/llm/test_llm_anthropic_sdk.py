@@ -25,7 +25,6 @@ from pinnace_agent.llm.transport.client import close_clients
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
 from pinnace_spec.records.messages import (
-from pinnace_spec.rules.errors import EMPTY_ANSWER
     THINKING_LEVELS,
     AssistantMessage,
     ImageContent,
@@ -35,6 +34,7 @@ from pinnace_spec.rules.errors import EMPTY_ANSWER
     ToolCall,
     zero_usage,
 )
+from pinnace_spec.rules.errors import EMPTY_ANSWER
 
 KEY = "sk-ant-api03-0123456789abcdef"
 IMAGE: ImageContent = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
