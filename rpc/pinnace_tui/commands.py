@@ -230,7 +230,7 @@ class Commands:
     async def message(self, wanted: str) -> None:
         """Give a message to a sub-agent that works: to one that is named, or from the list."""
         terminal, (name, _, message) = self._terminal, wanted.partition(" ")
-        agents = [(text(each, "agentId"), _line(text(each, "task"))) for each in await self._working_agents()]
+        agents = await self._working_agents()
         found = [row for row in agents if row[0].startswith(name)]
         if not found:
             terminal.give_back([wanted] if wanted else [])
@@ -260,12 +260,13 @@ class Commands:
         if command != "message" or " " in prefix:
             return []
         agents = await self._working_agents()
-        found = [(text(each, "agentId"), _line(text(each, "task"))) for each in agents]
-        return [Suggestion(f"{agent} ", task, agent) for agent, task in found if agent.startswith(prefix)]
+        return [Suggestion(f"{agent} ", task, agent) for agent, task in agents if agent.startswith(prefix)]
 
-    async def _working_agents(self) -> list[Record]:
-        listed = cast("Record", await self._terminal.client.list_agents())
-        return [each for each in objects(listed, "agents") if each.get("state") == "running"]
+    async def _working_agents(self) -> list[tuple[str, str]]:
+        """Return the ids and the tasks of the sub-agents that work."""
+        listed = objects(cast("Record", await self._terminal.client.list_agents()), "agents")
+        working = [each for each in listed if each.get("state") == "running"]
+        return [(text(each, "agentId"), _line(text(each, "task"))) for each in working]
 
     async def _queue_change(self, message: Queued, action: str) -> Change | None:
         match action:

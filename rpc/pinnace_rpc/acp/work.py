@@ -132,14 +132,8 @@ class Work:
             if idle is not None:
                 raise _inner(said, "steering").invalid("idleBehavior", 'must be "promptRequired" or absent')
 
-        def take(answer: Record) -> None:
-            self._steering.discard(request)
-            if answer.get("success") is not True:
-                self._outbox.refuse(request, refusal(answer))
-            else:
-                self._outbox.respond(request, {"outcome": "startedNewTurn" if is_idle else "injected"})
-
-        self._steering.add(request)
+        outcome = "startedNewTurn" if is_idle else "injected"
+        take = self._steered(request, lambda _: {"outcome": outcome})
         if is_idle:
             self._core.send("prompt", {**self._named(message, str(uuid.uuid4())), "streamingBehavior": "steer"}, take)
         else:
@@ -156,16 +150,21 @@ class Work:
         if message.context or message.images:
             raise params.invalid("prompt", "must have text and links alone: a sub-agent takes nothing else")
 
+        take = self._steered(request, lambda given: {"outcome": "injected", "messageId": given.get("messageId")})
+        self._core.send("message_agent", {"agentId": params.text("sessionId"), "message": message.text}, take)
+
+    def _steered(self, request: RequestId, result: Callable[[Record], Json]) -> Callable[[Record], None]:
+        """Count a request as not answered; returns what answers it, with a result made of the agent's data."""
+
         def take(answer: Record) -> None:
             self._steering.discard(request)
             if answer.get("success") is not True:
                 self._outbox.refuse(request, refusal(answer))
             else:
-                given = as_object(answer.get("data")) or {}
-                self._outbox.respond(request, {"outcome": "injected", "messageId": given.get("messageId")})
+                self._outbox.respond(request, result(as_object(answer.get("data")) or {}))
 
         self._steering.add(request)
-        self._core.send("message_agent", {"agentId": params.text("sessionId"), "message": message.text}, take)
+        return take
 
     def expect_keys(self) -> None:
         """Have the agent read its keys again before the next prompt: there are others."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
-from pinnace_agent.config.credentials.logins import is_refreshable, is_used_as_key, refused_login
+from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
 from pinnace_agent.config.models.builtin import key_variables
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import (
@@ -46,7 +46,7 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
         env = {**env, **{name: value.reveal() for name, value in stored.env.items()}}
     access = catalog.access_of(provider)
     login = None if stored is None else stored.login
-    if login is not None and is_used_as_key(provider) and (login.is_valid or is_refreshable(provider, login)):
+    if login is not None and is_usable_as_key(provider, login):
         return KeyStatus(provider, "login", is_usable=True)
     in_files: list[tuple[Source, Secret | None]] = [
         ("auth.json", None if stored is None else stored.key),

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Mapping
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
@@ -112,6 +113,20 @@ def is_used_as_key(provider: str) -> bool:
 def is_refreshable(provider: str, login: Login) -> bool:
     """Return whether this program refreshes a login without code of an extension."""
     return has_login(provider) and is_token(login.refresh_token)
+
+
+def is_usable_as_key(provider: str, login: Login) -> bool:
+    """Return whether the access token of a login is a key now, or after a refresh that this program makes."""
+    return is_used_as_key(provider) and (login.is_valid or is_refreshable(provider, login))
+
+
+def is_safe_endpoint(url: str) -> bool:
+    """Return whether tokens may be sent to an address: over TLS, or to this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"))
 
 
 def is_sent_as_bearer(provider: str) -> bool:

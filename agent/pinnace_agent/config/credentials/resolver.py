@@ -181,10 +181,9 @@ class CredentialResolver:
             return _KeySource(_quoted(self._given[provider]), "the key of --api-key")
         login = self.login_of(provider)
         if login is not None:
-            from pinnace_agent.config.credentials.logins import is_refreshable, is_sent_as_bearer, is_used_as_key
+            from pinnace_agent.config.credentials.logins import is_sent_as_bearer, is_usable_as_key
 
-            is_usable = is_used_as_key(provider) and (login.is_valid or is_refreshable(provider, login))
-            if provider in self._methods or is_usable:
+            if provider in self._methods or is_usable_as_key(provider, login):
                 bearer = provider not in self._methods and is_sent_as_bearer(provider)
                 return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
         if stored is not None and is_configured(stored, env):

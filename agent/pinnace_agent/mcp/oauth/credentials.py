@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import trio
 from pydantic_core import Url
@@ -206,15 +205,6 @@ class Credentials:
             and (not tokens or is_token(tokens.get("access_token")))
             and (not client or isinstance(client.get("client_id"), str))
         )
-
-
-def is_safe_endpoint(url: str) -> bool:
-    """Return whether tokens may be sent to an address: over TLS, or to this machine."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1"))
 
 
 def _written(content: JsonObject) -> str:

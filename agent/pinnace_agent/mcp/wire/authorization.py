@@ -26,11 +26,12 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, ValidationError
 
+from pinnace_agent.config.credentials.logins import is_safe_endpoint
 from pinnace_agent.core.finishing import finish_within
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list, is_object
 from pinnace_agent.mcp.launching import ClientSettings
-from pinnace_agent.mcp.oauth.credentials import FILE_NAME, NOTHING, Credentials, StoredCredentials, is_safe_endpoint
+from pinnace_agent.mcp.oauth.credentials import FILE_NAME, NOTHING, Credentials, StoredCredentials
 from pinnace_agent.mcp.ports import Challenge, SignInFailed
 from pinnace_agent.mcp.wire.local_addresses import REFUSED, leads_here, must_be_elsewhere
 from pinnace_agent.redaction.redactor import REDACTOR
