@@ -26,6 +26,8 @@ class AuthorizationServer:
         self.pending = list(pending)
         self.refreshes = 0
         """How many tokens were given for refresh tokens."""
+        self.life: object = 7200
+        """What it says of how long a token is good."""
         self.is_revoked = False
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.failures: list[tuple[int, Body]] = []
@@ -53,7 +55,7 @@ class AuthorizationServer:
         """Return tokens, the first of a family or the next."""
         self._number += 1
         self._former, self._current = self._current, f"refresh{self._number}-{MARK}"
-        return {"access_token": f"access{self._number}-{MARK}", "refresh_token": self._current, "expires_in": 7200}
+        return {"access_token": f"access{self._number}-{MARK}", "refresh_token": self._current, "expires_in": self.life}
 
     def login(self) -> Body:
         """Return a login that has expired, as it is in auth.json."""

@@ -116,6 +116,29 @@ async def test_a_login_that_is_refused_says_why(error: str, said: str) -> None:
     assert MARK not in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    "life", [pytest.param(10**400, id="huge"), 1e300, float("inf"), float("nan"), -1, 0, True, "3600", None, []]
+)
+async def test_whatever_a_server_says_of_the_life_of_a_token_it_is_kept(
+    life: object, server: AuthorizationServer
+) -> None:
+    server.life = life
+    login = await login_at(server).log_in(lambda _code: None)
+    await close_clients()
+
+    assert login.is_valid
+
+
+async def test_no_token_is_sent_in_the_clear(server: AuthorizationServer) -> None:
+    method = DeviceLogin(VENDORS["xai"]._replace(url=server.url.replace("127.0.0.1", "127.0.0.2")))
+    with pytest.raises(LoginFailed, match="must be on an https address"):
+        await method.log_in(lambda _code: None)
+    with pytest.raises(LoginFailed, match="must be on an https address"):
+        await method.refresh({"refresh": f"refresh-{MARK}"})
+
+    assert [] == server.requests
+
+
 @pytest.mark.parametrize("provider", VENDORS)
 async def test_an_expired_login_is_refreshed_and_used(
     provider: str, tmp_path: Path, server: AuthorizationServer

@@ -5,17 +5,17 @@ or a code but the one that the user is to enter. Not for start-up: it uses the H
 """
 
 import json
-import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import trio
 
-from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_token, new_login
+from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_safe_endpoint, is_token, new_login
 from pinnace_agent.config.credentials.vendor_logins import Vendor, vendor_of
+from pinnace_agent.core.json_access import as_amount
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 from pinnace_agent.llm.transport.client import client_for
 from pinnace_agent.llm.transport.proxies import ProxyUnusable
@@ -29,9 +29,9 @@ MAX_BYTES: Final = 64 * 1024
 """Of one answer; the rest is not read."""
 _INTERVAL_S: Final = 5.0  # RFC 8628: where the server names none, and what `slow_down` adds
 _DEFAULT_CODE_S: Final = 900.0
+_LONGEST_S: Final = 1e9  # some thirty years: a server may send any number
 _URI: Final = "verification_uri"
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_SHOWN_CHARS: Final = 300
 
 
@@ -71,8 +71,9 @@ class DeviceLogin:
         if answer.status != 200:
             raise self._refused("does not begin the login", answer)
         device_code = self._text(answer.body, "device_code")
-        code = DeviceCode(self._text(answer.body, "user_code"), self._address(answer.body), _seconds(answer.body))
-        interval_s = _number(answer.body.get("interval")) or _INTERVAL_S
+        expires_s = _seconds(answer.body.get("expires_in"), _DEFAULT_CODE_S)
+        code = DeviceCode(self._text(answer.body, "user_code"), self._address(answer.body), expires_s)
+        interval_s = _seconds(answer.body.get("interval"), _INTERVAL_S)
         deadline = trio.current_time() + code.expires_in_s
         show(code)
         while True:
@@ -87,7 +88,7 @@ class DeviceLogin:
                 case "authorization_pending":
                     pass
                 case "slow_down":
-                    interval_s = _number(answer.body.get("interval")) or interval_s + _INTERVAL_S
+                    interval_s = _seconds(answer.body.get("interval"), interval_s + _INTERVAL_S)
                 case _:
                     raise self._refused("refuses the login", answer)
 
@@ -112,7 +113,7 @@ class DeviceLogin:
 
     def _login(self, body: Mapping[str, object], former_refresh: str) -> Login:
         """Read the tokens of an answer, as pi writes them."""
-        expires_s = _number(body.get("expires_in")) or self._vendor.default_life_s
+        expires_s = _seconds(body.get("expires_in"), self._vendor.default_life_s)
         refresh = body.get("refresh_token", former_refresh or None)
         if not is_token(refresh):
             raise LoginFailed(f"{self._vendor.name} sent no usable refresh_token")
@@ -137,12 +138,7 @@ class DeviceLogin:
     def _address(self, body: Mapping[str, object]) -> str:
         """Return where the code is entered: an address of the web alone, since users open it."""
         address = self._text(body, "verification_uri_complete" if body.get("verification_uri_complete") else _URI)
-        try:
-            parts = urlsplit(address)
-            is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
-        except ValueError:
-            is_safe = False
-        if not is_safe:
+        if not is_safe_endpoint(address):
             raise LoginFailed(f"{self._vendor.name} sent a verification_uri that is no https address")
         return address
 
@@ -150,6 +146,8 @@ class DeviceLogin:
         import httpx
 
         url, name = f"{self._vendor.url.rstrip('/')}{path}", self._vendor.name
+        if not is_safe_endpoint(url):
+            raise LoginFailed(f"{name}: an authorisation server must be on an https address, not {self._vendor.url}")
         headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
         try:
             with trio.fail_after(REQUEST_LIMIT_S):
@@ -196,12 +194,6 @@ async def _body(response: "httpx.Response") -> bytes:
     return bytes(body)
 
 
-def _seconds(body: Mapping[str, object]) -> float:
-    return _number(body.get("expires_in")) or _DEFAULT_CODE_S
-
-
-def _number(value: object) -> float | None:
-    """Read a number of seconds; None: it is none, or not positive."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
-        return float(value)
-    return None
+def _seconds(value: object, default: float) -> float:
+    """Read how long something takes or lasts; the default where that is no number, or not positive."""
+    return min(as_amount(value) or default, _LONGEST_S)
