@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def test_a_subcommand_is_a_fork_that_reads_and_writes_its_pipes(tmp_path: Path) 
 def test_the_agents_of_a_batch_are_forks(tmp_path: Path) -> None:
     """In a C locale, to which an interpreter adds a variable for its children."""
     tasks = tmp_path / "tasks.jsonl"
-    prompt = f"run `tail -c 2 /proc/$PPID/cmdline | od -An -tx1 > {tmp_path}/end`"
+    prompt = f"run `tail -c 2 /proc/$PPID/cmdline | od -An -tx1 > {shlex.quote(str(tmp_path / 'end'))}`"
     tasks.write_text(json.dumps({"id": "a", "prompt": prompt}) + "\n")
     words = ["batch", str(tasks), "--out", str(tmp_path / "out"), "--no-pages", "--provider", "offline"]
     done = subprocess.run([*COMMAND, *words], env=environment(tmp_path), cwd=tmp_path, check=False)
