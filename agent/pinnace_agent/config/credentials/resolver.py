@@ -211,14 +211,12 @@ class CredentialResolver:
 
     async def _token_of(self, provider: str, login: "Login") -> str:
         """Return the access token of a login, refreshed if it has expired."""
-        from pinnace_agent.config.credentials.logins import LoginFailed, is_token
+        from pinnace_agent.config.credentials.logins import LoginFailed, is_refreshable, is_token
 
         if (path := self._auth.path) is None:
             return login.access
         method = self._methods.get(provider)
-        if method is None and not login.is_valid:
-            method = _vendor_method(provider, path)
-        if method is None:
+        if method is None and (login.is_valid or not is_refreshable(provider, login)):
             return login.access
         if self._logins is None:
             from pinnace_agent.config.credentials.login_refresh import LoginStore
@@ -230,6 +228,8 @@ class CredentialResolver:
             raise _LoginRefused(_hidden(str(why), login)) from None
         self._renewed[provider] = valid
         learn_login(valid)
+        if method is None:
+            return valid.access
         try:
             key = method.api_key(valid.reveal())
         except Exception as why:  # the boundary: code of an extension
@@ -266,16 +266,6 @@ class CredentialResolver:
             except UnresolvedValue as why:
                 return f"The key in {name} can't be used: {why}."
         return ""
-
-
-def _vendor_method(provider: str, path: Path) -> "LoginMethod | None":
-    from pinnace_agent.config.credentials.device_login import device_login_of
-    from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong
-
-    try:
-        return device_login_of(provider, path.parent)
-    except LoginSettingsWrong as why:
-        raise _LoginRefused(str(why)) from None
 
 
 def _quoted(key: Secret) -> Secret:
