@@ -6,7 +6,7 @@ one test holds for all of them.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 THOUGHT = "hm 𝄞"
 # U+2028 and U+0085 end lines for many readers of lines, and none in such a stream.
@@ -170,3 +170,6 @@ STREAMS = (
         _event({"error": {"code": 503, "message": FAILURE, "status": "UNAVAILABLE"}}),
     ),
 )
+"""One for each wire format."""
+AZURE: Final = STREAMS[2]._replace(api="azure-openai-responses", path="/responses?api-version=v1")
+"""The stream of another API, which only its requests distinguish."""
