@@ -96,7 +96,7 @@ def _normal_address(address: str, source: str) -> str:
         parts = urlsplit(address)
         host = parts.hostname or ""
     except ValueError:
-        host = ""
+        parts, host = urlsplit(""), ""
     if not host or parts.scheme not in {"http", "https"}:
         raise AzureSettingsWrong(
             f"{source} must be an http or https address, such as https://NAME.openai.azure.com{_PATH}"

@@ -1,6 +1,6 @@
-"""What the original sends for a conversation, release 1.5.2, asked as a library: of one API, without a process of RPC.
+"""What the original sends for a conversation and reads from an answer, release 1.5.2, asked as a library.
 
-Its client is given a `fetch` that sends nothing.
+One API is asked, without a process of RPC. Its client is given a `fetch` that sends nothing and returns the answer.
 """
 
 import json
@@ -21,7 +21,7 @@ const folder = process.argv[1];
 let input = "";
 for await (const piece of process.stdin) input += piece;
 const answers = [];
-for (const { model, context, options, variables } of JSON.parse(input)) {
+for (const { model, context, options, variables, answer, status } of JSON.parse(input)) {
   Object.assign(process.env, variables);
   const name = readdirSync(folder).find((each) => each.startsWith(`${model.api}-`));
   const { streamSimple } = await import(`${folder}/${name}`);
@@ -29,10 +29,13 @@ for (const { model, context, options, variables } of JSON.parse(input)) {
   const fetch = async (url, { headers, body }) => {
     const told = [...new Headers(headers)].filter(([name]) => !/^x-stainless|^user-agent/.test(name));
     Object.assign(sent, { url: String(url), headers: Object.fromEntries(told), body: JSON.parse(body) });
-    return new Response("", { headers: { "content-type": "text/event-stream" } });
+    return new Response(answer ?? "", { status: status ?? 200, headers: { "content-type": "text/event-stream" } });
   };
   const message = await streamSimple(model, context, { apiKey: "key", fetch, ...options }).result();
-  answers.push("url" in sent ? sent : { error: message.errorMessage });
+  const { content, stopReason, rawStopReason, responseId, errorMessage, usage } = message;
+  const { cost, ...tokens } = usage;
+  const found = { content, stopReason, rawStopReason, responseId, errorMessage, usage: tokens };
+  answers.push(answer !== undefined ? found : "url" in sent ? sent : { error: errorMessage });
   for (const each of Object.keys(variables)) delete process.env[each];
 }
 console.log(JSON.stringify(answers));
@@ -54,8 +57,28 @@ class Conversation(NamedTuple):
 
 def ask_original(original: Sequence[str], asked: Sequence[Conversation]) -> list[Record]:
     """Return what the original sends for each conversation: address, headers and body, or the error."""
+    return _run(original, [_case(each) for each in asked])
+
+
+class Answer(NamedTuple):
+    """An answer of a server."""
+
+    model: Model
+    body: str
+    status: int = 200
+
+
+def read_by_original(original: Sequence[str], answers: Sequence[Answer]) -> list[Record]:
+    """Return what the original reads from each answer: content, usage, stop reason, error."""
+    cases = [
+        {"model": each.model, "context": {"messages": []}, "answer": each.body, "status": each.status, "variables": {}}
+        for each in answers
+    ]
+    return _run(original, cases)
+
+
+def _run(original: Sequence[str], cases: Sequence[Record]) -> list[Record]:
     chunks = Path(original[-1]).with_name("chunks")
-    cases = [_case(each) for each in asked]
     done = subprocess.run(
         [original[0], "--input-type=module", "-e", SCRIPT, str(chunks)],
         input=json.dumps(cases),

@@ -37,7 +37,7 @@ async def ask(variables: Mapping[str, str], *messages: Message) -> MessageBuilde
 async def test_a_whole_conversation_at_a_deployment() -> None:
     """The answer is the model's, by its own name, and goes back with its thoughts."""
     with FakeLlm(
-        [{"reasoning": "hm", "text": "Hé", "tool_calls": [{"name": "bash", "args": {}, "id": "c1"}]}, {}]
+        [{"reasoning": "hm", "text": "Hé", "tool_calls": [{"name": "bash", "args": {"a": 1}, "id": "c1"}]}, {}]
     ) as llm:
         variables = {
             "AZURE_OPENAI_BASE_URL": f"{llm.base_url}/v1/",

@@ -92,6 +92,10 @@ async def test_a_call_of_another_api_has_its_result_under_one_id(one: ModelStrea
         case "openai-completions":
             _, answer, result = body["messages"]
             assert answer["tool_calls"][0]["id"] == result["tool_call_id"]
+        case "mistral-conversations":
+            _, answer, result = body["messages"]
+            assert answer["tool_calls"][0]["id"] == result["tool_call_id"]
+            assert len(result["tool_call_id"]) == 9
         case "anthropic-messages":
             _, answer, result = body["messages"]
             (call,) = (block for block in answer["content"] if block["type"] == "tool_use")

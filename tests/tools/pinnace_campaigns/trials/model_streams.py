@@ -60,6 +60,30 @@ def _completions(text: str) -> list[bytes]:
     ]
 
 
+def _conversations(text: str) -> list[bytes]:
+    arguments = json.dumps(COMMAND)
+
+    def chunk(content: object, *calls: Wire, reason: str | None = None, **more: object) -> bytes:
+        delta: Wire = {"content": content, **({"tool_calls": calls} if calls else {})}
+        return _event(
+            {"id": "r1", "model": "m1", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **more}
+        )
+
+    def call(piece: str, call_id: str) -> Wire:
+        return {"id": call_id, "index": 0, "function": {"name": TOOL, "arguments": piece}}
+
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    return [
+        chunk([{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT}]}]),
+        chunk(text[:1]),
+        chunk([{"type": "text", "text": text[1:]}]),
+        chunk("", call(arguments[:5], "aB3dE6gH9")),
+        chunk("", call(arguments[5:], "null")),
+        chunk("", reason="tool_calls", usage=usage),
+        _event("[DONE]"),
+    ]
+
+
 def _messages(text: str) -> list[bytes]:
     arguments = json.dumps(COMMAND)
 
@@ -161,6 +185,13 @@ STREAMS = (
         _responses,
         12,
         *_named({"type": "error", "code": "server_error", "message": FAILURE}),
+    ),
+    ModelStream(
+        "mistral-conversations",
+        "/v1/chat/completions",
+        _conversations,
+        5,
+        _event({"object": "error", "message": FAILURE, "type": "internal_server_error", "code": "3000"}),
     ),
     ModelStream(
         "google-generative-ai",
