@@ -234,6 +234,7 @@ class _Writing:
             input_tokens=asked.tokens + margin_tokens,
             idle_timeout_s=self._writer.idle_timeout_s,
             thinking_budgets=self._writer.thinking_budgets,
+            variables=credentials.variables,
         )
         builder = MessageBuilder(model, _Silence(), 0)
         await provider.stream(request, builder)

@@ -311,6 +311,7 @@ class RunJob:
             idle_timeout_s=self._profile.idle_timeout_s,
             thinking_budgets=self._profile.thinking_budgets,
             hooks=None if hooks is None else hooks.of_request(model),
+            variables=credentials.variables,
         )
         with trio.CancelScope() as scope:
             builder.on_excess = scope.cancel

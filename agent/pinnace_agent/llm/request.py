@@ -100,6 +100,10 @@ class LlmRequest(NamedTuple):
     """None: the request goes out as it is, and nothing observes the answer."""
     input_tokens: int | None = None
     """The most tokens that it comes to, where the caller has fitted it to the window; None: they are estimated."""
+    variables: Mapping[str, str] = MappingProxyType({})
+    """`env` of the provider's entry in auth.json: before those of the environment."""
+    deployment: str | None = None
+    """The server's name for the model; None: its id."""
 
 
 def secrets_of(request: LlmRequest) -> Secrets:

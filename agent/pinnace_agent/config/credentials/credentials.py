@@ -30,6 +30,8 @@ class Credentials:
     """Why there are none, for the user. None when a request can be sent."""
     is_login_refused: bool = False
     """Whether there is a login that can't be refreshed."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """`env` of the provider's entry in auth.json."""
 
 
 class StoredKey(NamedTuple):

@@ -156,7 +156,7 @@ class CredentialResolver:
             key = None
         if key is None and not any(name.lower() in AUTHENTICATION_HEADERS for name in headers):
             return Credentials(problem=_no_key(provider, self._hint(provider)))
-        return Credentials(key, headers)
+        return Credentials(key, headers, variables=self._own_env(provider))
 
     def _has_key(self, provider: str, headers: HeaderValues) -> bool:
         env = self._env_of(provider)
@@ -169,8 +169,10 @@ class CredentialResolver:
 
     def _env_of(self, provider: str) -> Mapping[str, str]:
         """Return the environment of a provider: with the variables of its entry in auth.json."""
-        own = {name: value.reveal() for name, value in self._stored(provider).env.items()}
-        return {**self._env, **own} if own else self._env
+        return {**self._env, **self._own_env(provider)}
+
+    def _own_env(self, provider: str) -> dict[str, str]:
+        return {name: value.reveal() for name, value in self._stored(provider).env.items()}
 
     def _key_source(self, provider: str) -> _KeySource | None:
         """Return the first source that is configured, without running a command."""

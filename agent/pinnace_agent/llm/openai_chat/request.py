@@ -35,7 +35,7 @@ def request_body(request: LlmRequest, compat: Compat, cache: Retention) -> Wire:
     tools = _tools(request.tools, compat)
     if compat.has_cache_markers and cache != "none":
         _mark(messages, tools, cache)
-    body: Wire = {"model": model["id"], "messages": messages, "stream": True}
+    body: Wire = {"model": request.deployment or model["id"], "messages": messages, "stream": True}
     if compat.supports_usage_in_streaming:
         body["stream_options"] = {"include_usage": True}
     if compat.supports_store:
