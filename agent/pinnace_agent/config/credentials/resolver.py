@@ -169,7 +169,8 @@ class CredentialResolver:
 
     def _env_of(self, provider: str) -> Mapping[str, str]:
         """Return the environment of a provider: with the variables of its entry in auth.json."""
-        return {**self._env, **self._own_env(provider)}
+        own = self._own_env(provider)
+        return {**self._env, **own} if own else self._env
 
     def _own_env(self, provider: str) -> dict[str, str]:
         return {name: value.reveal() for name, value in self._stored(provider).env.items()}
