@@ -52,6 +52,9 @@ def models(base_url: str) -> Record:
 def session(chance: random.Random) -> Iterator[Step]:
     """Generate the steps of one session."""
     yield Step({"type": "new_session"})
+    # The original begins a session with what its command line says again, and this program with what was chosen last.
+    yield Step({"type": "set_model", "provider": "fake", "modelId": "m1"})
+    yield Step({"type": "set_thinking_level", "level": "low"})
     for number in range(chance.randint(2, 7)):
         pause_s = chance.choice(PAUSES_S)
         match chance.choice(("say", "say", "say", "call", "call", "model", "thinking", "fork", "compact", "bash")):
