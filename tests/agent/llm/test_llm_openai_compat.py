@@ -7,7 +7,7 @@ import pytest
 from tests.agent.samples import served_model
 
 from pinnace_agent.llm.openai_chat.compat import HOSTS, compat_of
-from pinnace_agent.llm.openai_chat.request import request_body
+from pinnace_agent.llm.openai_chat.request import http_request, request_body
 from pinnace_agent.llm.request import LlmRequest
 from pinnace_spec.records.messages import Model, ThinkingLevel
 
@@ -240,3 +240,13 @@ def test_a_flag_that_is_none_is_as_if_it_were_not_there(value: object) -> None:
     assert compat_of(with_compat(supportsStore=value, thinkingFormat=value, sessionAffinityFormat=value)) == compat_of(
         MODEL
     )
+
+
+def test_nvidia_is_asked_to_answer_itself_however_long_it_takes() -> None:
+    """As the original's catalog has it for each of its models; others get no such header."""
+    waits = dict[str, str | None]()
+    for provider in ("nvidia", "local"):
+        asked = request(model=changed(provider=provider))
+        waits[provider] = http_request(asked, compat_of(asked.model)).headers.get("NVCF-POLL-SECONDS")
+
+    assert waits == {"nvidia": "3600", "local": None}

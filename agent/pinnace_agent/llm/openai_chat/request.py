@@ -16,6 +16,8 @@ from pinnace_agent.llm.transport.request import HttpRequest, Retention, merged_h
 
 # What OpenAI takes.
 _MAX_CACHE_KEY_CHARS: Final = 64
+# How long NVIDIA may work on a request before it answers without a result, which would have to be polled for.
+_NVIDIA_WAIT_S: Final = "3600"
 
 
 def http_request(request: LlmRequest, compat: Compat) -> HttpRequest:
@@ -57,6 +59,8 @@ def _headers(request: LlmRequest, compat: Compat) -> dict[str, str]:
     headers = {"Content-Type": "application/json"}
     if request.api_key:
         headers["Authorization"] = f"Bearer {request.api_key}"
+    if request.model["provider"] == "nvidia":
+        headers["NVCF-POLL-SECONDS"] = _NVIDIA_WAIT_S
     match compat.affinity if request.session_id else None:
         case "openrouter":
             headers["x-session-id"] = request.session_id
