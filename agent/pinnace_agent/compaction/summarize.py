@@ -229,6 +229,7 @@ class _Writing:
             thinking_level=self._writer.thinking_level,
             api_key=credentials.api_key,
             headers=credentials.headers,
+            variables=credentials.variables,
             session_id=self._writer.session_id,
             max_tokens=asked.answer_tokens,
             input_tokens=asked.tokens + margin_tokens,

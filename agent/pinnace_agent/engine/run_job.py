@@ -307,6 +307,7 @@ class RunJob:
             thinking_level=self._session.thinking_level,
             api_key=credentials.api_key,
             headers=credentials.headers,
+            variables=credentials.variables,
             session_id=self._session.id,
             idle_timeout_s=self._profile.idle_timeout_s,
             thinking_budgets=self._profile.thinking_budgets,

@@ -27,6 +27,7 @@ _providers: Final[PerAgent[dict[str, Provider]]] = PerAgent(dict)
 
 SUPPORTED_APIS: Final = (
     "anthropic-messages",
+    "bedrock-converse-stream",
     "google-generative-ai",
     "openai-completions",
     "openai-responses",
@@ -57,6 +58,10 @@ def _make(api: str) -> Provider:
             from pinnace_agent.llm.anthropic.provider import AnthropicMessagesProvider
 
             return AnthropicMessagesProvider()
+        case "bedrock-converse-stream":
+            from pinnace_agent.llm.bedrock.provider import BedrockConverseStreamProvider
+
+            return BedrockConverseStreamProvider()
         case "google-generative-ai":
             from pinnace_agent.llm.google.provider import GoogleGenerativeAIProvider
 

@@ -34,6 +34,7 @@ FLAGS = {
     "supportsMidConvoSystemMessages supportsExplicitPromptCacheMode sessionAffinityFormat supportsReasoningEffort "
     "supportsLongCacheRetention",
     "google-generative-ai": "",
+    "bedrock-converse-stream": "supportsStrictMode",
 }
 # Dollars for a million tokens. The dearest so far is 600; beyond this a comma has slipped.
 MAX_RATE = 1_000

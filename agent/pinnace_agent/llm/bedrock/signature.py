@@ -88,7 +88,7 @@ def canonical_request(request: Unsigned, signed: Mapping[str, str]) -> str:
     return "\n".join(
         [
             request.method,
-            quote(parts.path or "/", safe=f"/{_UNRESERVED}"),  # a second time: S3 alone encodes once
+            quote(parts.path or "/", safe=f"/{_UNRESERVED}"),  # a second time, as for all services but the storage
             "&".join(f"{name}={value}" for name, value in pairs),
             *(f"{name}:{' '.join(signed[name].split())}" for name in names),
             "",
