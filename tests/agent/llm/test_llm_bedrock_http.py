@@ -198,6 +198,48 @@ async def test_an_answer_is_asked_for_with_a_signature_and_read() -> None:
     assert (usage["totalTokens"], usage.get("cacheWrite1h")) == (18, 4)
 
 
+async def test_an_arn_is_one_part_of_the_path_and_names_the_region() -> None:
+    arn = "arn:aws:bedrock:eu-west-1:123456789012:application-inference-profile/a1"
+    path = "/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Aapplication-inference-profile%2Fa1/converse-stream"
+    with RawServer(streaming(*HELLO)) as server:
+        request = request_at(server.url)
+        await ask(server.url, model={**request.model, "id": arn})
+    (received,) = server.requests
+    assert received.path == path
+    expected = signature_of(server, received.headers, path, received.body, "eu-west-1")
+    assert received.headers["authorization"] == expected
+
+
+async def test_what_a_hook_makes_of_a_request_is_signed() -> None:
+    class Hooks:
+        changes_payload = True
+        observes_stream = True
+
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        async def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+            return {**headers, "x-amz-trace": "1"}
+
+        async def payload(self, payload: object) -> object:
+            return {"messages": [], "more": 1}
+
+        async def answered(self, status: int, headers: Mapping[str, str]) -> None:
+            pass
+
+        async def streamed(self, data: object) -> None:
+            self.seen.append(data)
+
+    hooks = Hooks()
+    with RawServer(streaming(*HELLO)) as server:
+        await ask(server.url, hooks=hooks)
+    (received,) = server.requests
+    names = "content-type;host;x-amz-date;x-amz-security-token;x-amz-trace"
+    assert json.loads(received.body) == {"messages": [], "more": 1}
+    assert f"SignedHeaders={names}," in received.headers["authorization"]
+    assert hooks.seen[2] == {"messageStop": {"stopReason": "end_turn"}}
+
+
 @pytest.mark.parametrize("size", [1, 7, 100])
 async def test_a_stream_that_comes_in_other_pieces_is_the_same_answer(size: int) -> None:
     data = b"".join(EVENTS)
@@ -303,11 +345,11 @@ async def test_the_keys_of_a_container_are_kept_until_they_expire(
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     (tmp_path / "token").write_text("container-token-0123\n")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "token"))
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("NO_PROXY", "nothing.example")
     with RawServer(container(expires_s)) as keys, RawServer(streaming(*HELLO)) as server:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{keys.url}/v1/keys")
-        monkeypatch.delenv("HTTP_PROXY")
+        # A proxy that nothing listens at, for all but the model: keys are asked for past it.
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+        monkeypatch.setenv("NO_PROXY", f"127.0.0.1:{server.port}")
         for _ in range(2):
             assert (await ask(server.url)).message["stopReason"] == "stop"
     assert len(keys.requests) == asked_for
