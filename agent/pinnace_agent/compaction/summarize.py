@@ -229,12 +229,12 @@ class _Writing:
             thinking_level=self._writer.thinking_level,
             api_key=credentials.api_key,
             headers=credentials.headers,
-            variables=credentials.variables,
             session_id=self._writer.session_id,
             max_tokens=asked.answer_tokens,
             input_tokens=asked.tokens + margin_tokens,
             idle_timeout_s=self._writer.idle_timeout_s,
             thinking_budgets=self._writer.thinking_budgets,
+            variables=credentials.variables,
         )
         builder = MessageBuilder(model, _Silence(), 0)
         await provider.stream(request, builder)

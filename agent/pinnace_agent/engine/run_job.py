@@ -307,11 +307,11 @@ class RunJob:
             thinking_level=self._session.thinking_level,
             api_key=credentials.api_key,
             headers=credentials.headers,
-            variables=credentials.variables,
             session_id=self._session.id,
             idle_timeout_s=self._profile.idle_timeout_s,
             thinking_budgets=self._profile.thinking_budgets,
             hooks=None if hooks is None else hooks.of_request(model),
+            variables=credentials.variables,
         )
         with trio.CancelScope() as scope:
             builder.on_excess = scope.cancel

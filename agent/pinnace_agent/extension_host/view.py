@@ -24,6 +24,7 @@ from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import Message, Model, ThinkingLevel
 
 if TYPE_CHECKING:
+    from pinnace_agent.config.credentials.credentials import Credentials
     from pinnace_agent.engine.ports import ExtensibleAgent
     from pinnace_agent.llm.providers import Provider
 
@@ -251,10 +252,15 @@ class RegistryFacts:
         Raises:
             RuntimeError: There are no credentials; the text says why.
         """
+        credentials = await self.credentials(model)
+        return credentials.api_key, dict(credentials.headers)
+
+    async def credentials(self, model: Model) -> "Credentials":
+        """Return the credentials of a request to the model. Raises as `api_key_and_headers`."""
         credentials = await self._registry.credentials(model)
         if credentials.problem is not None:
             raise RuntimeError(credentials.problem)
-        return credentials.api_key, dict(credentials.headers)
+        return credentials
 
 
 def _shown(model: Model) -> Model:

@@ -28,20 +28,21 @@ _MODE: Final = 0o700
 class LockHeld(Exception):
     """Another process has the lock and does not give it back. The text is for the user."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, wait_s: float) -> None:
         super().__init__(
-            f"{path}: another program has been changing this file for {WAIT_S:g} s. "
+            f"{path}: another program has been changing this file for {wait_s:g} s. "
             "If there is none, remove the folder that is named."
         )
 
 
 class FileLock:
-    """A lock that is held. Made by `file_lock`."""
+    """A lock that is held. Made by `file_lock`, or with what `FileLock.descriptor` is in another process."""
 
-    def __init__(self, path: Path, folder: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
         """Take over a descriptor of the lock's folder: as long as it is open, no other folder has its number."""
         self._path = path
-        self._folder = folder
+        self.descriptor = descriptor
+        """Of the folder: a process that gets it can hold the lock when this one does not any more."""
         self._released = threading.Event()
         self._refresher = threading.Thread(target=self._refresh, name="file-lock", daemon=True)
         self._refresher.start()
@@ -49,20 +50,28 @@ class FileLock:
     def is_held(self) -> bool:
         """Return whether it is still ours, and make it as good as new."""
         try:
-            is_ours = os.path.samestat(os.fstat(self._folder), os.stat(self._path))
-            os.utime(self._folder)
+            is_ours = os.path.samestat(os.fstat(self.descriptor), os.stat(self._path))
+            os.utime(self.descriptor)
         except OSError:
             return False
         return is_ours
 
     def release(self) -> None:
         """Give it back, unless another process has taken it over."""
-        self._released.set()
-        self._refresher.join()
+        self._stop()
         if self.is_held():
             with suppress(OSError):
                 os.rmdir(self._path)
-        os.close(self._folder)
+        os.close(self.descriptor)
+
+    def leave(self) -> None:
+        """Leave it to a process that has its descriptor."""
+        self._stop()
+        os.close(self.descriptor)
+
+    def _stop(self) -> None:
+        self._released.set()
+        self._refresher.join()
 
     def _refresh(self) -> None:
         while not self._released.wait(REFRESH_S):
@@ -92,7 +101,12 @@ def take_lock(path: Path, wait_s: float = WAIT_S, stale_s: float = STALE_S) -> F
         wait_s: How long to wait for another process; 0: not at all.
         stale_s: After how many seconds without a sign of life a lock was left behind, as its other users see it.
     """
-    return _take(path.with_name(f"{path.name}.lock"), wait_s, stale_s)
+    return _take(lock_of(path), wait_s, stale_s)
+
+
+def lock_of(path: Path) -> Path:
+    """Return the folder that is the lock of a file."""
+    return path.with_name(f"{path.name}.lock")
 
 
 def _take(path: Path, wait_s: float, stale_s: float) -> FileLock:
@@ -114,7 +128,7 @@ def _take(path: Path, wait_s: float, stale_s: float) -> FileLock:
             if is_stale and _remove_stale(path, stamp):
                 continue
         if now >= deadline:
-            raise LockHeld(path)
+            raise LockHeld(path, wait_s)
         time.sleep(_POLL_S)
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from functools import partial
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pinnace_agent.files.atomic_file import replace_file
-from pinnace_agent.files.file_lock import FileLock, file_lock
+from pinnace_agent.files.file_lock import WAIT_S, FileLock, file_lock, lock_of, take_lock
 from pinnace_agent.files.folders import make_folder
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object, parse_object, read_text
 
@@ -60,20 +60,39 @@ def pretty(content: JsonObject) -> str:
 class LockedFile:
     """A file of JSON whose lock is held, for changes that need what was read before them. Used by one thread a call."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, wait_s: float = WAIT_S, descriptors: Sequence[int] = ()) -> None:
         """Take the lock. `release` gives it back.
+
+        Args:
+            path: The file.
+            wait_s: How long to wait for another program.
+            descriptors: Those that another process, which leaves the lock to this one, has passed on.
 
         Raises:
             LockHeld: Another program does not release it.
             OSError: The folder can't be written.
+            ValueError: The descriptors are those of another file's lock.
         """
         make_folder(path.parent)
         self._target = Path(os.path.realpath(path))
         make_folder(self._target.parent)
-        self._stack = ExitStack()
-        with ExitStack() as stack:
-            self._locks = [stack.enter_context(file_lock(place)) for place in _lock_places(path, self._target)]
-            self._stack = stack.pop_all()
+        places = _lock_places(path, self._target)
+        if descriptors and len(descriptors) != len(places):
+            raise ValueError("another lock")
+        self._locks: list[FileLock] = []
+        try:
+            for number, place in enumerate(places):
+                has_it = bool(descriptors)
+                lock = FileLock(lock_of(place), descriptors[number]) if has_it else take_lock(place, wait_s)
+                self._locks.append(lock)
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What another process needs to hold the lock when this one leaves it."""
+        return [lock.descriptor for lock in self._locks]
 
     def read(self) -> JsonObject:
         """Return what is in the file; empty if there is none.
@@ -86,11 +105,17 @@ class LockedFile:
 
     def edit(self, change: Callable[[JsonObject], JsonObject], form: FileForm) -> JsonEdit | None:
         """Change the file as `edit_object` does; None: the lock was lost, and nothing was changed."""
-        return _edit(self._target, change, form, self._locks)
+        return _edit(self._target, change, form, self._locks) if self._locks else None
 
     def release(self) -> None:
-        """Give the lock back. Idempotent."""
-        self._stack.close()
+        """Give the lock back. Idempotent; without effect once it was left to another process."""
+        while self._locks:
+            self._locks.pop().release()
+
+    def leave(self) -> None:
+        """Leave the lock to a process that has its descriptors. The file can still be read."""
+        while self._locks:
+            self._locks.pop().leave()
 
 
 def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: FileForm) -> JsonEdit:

@@ -85,6 +85,8 @@ def _line(model: Model, signs: FailureSigns, code: FailureCode, kind: OutcomeKin
     elif kind is not OutcomeKind.TRANSIENT:
         tried = f"attempt {attempts.made}"
     hint = _HINTS.get(code)
+    if code == "bad_address" and not model["baseUrl"]:
+        hint = None  # it comes from variables, which the text names
     if code == "unreachable" and signs.address is not None and is_loopback(signs.address):
         hint = _NO_LOCAL_SERVER
     return f"Model {model['provider']}/{model['id']}{place}, {tried}.{f' {hint}.' if hint else ''}"

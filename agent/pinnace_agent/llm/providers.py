@@ -3,6 +3,8 @@
 Must not import httpx or any provider at module level: start-up time.
 """
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Final, Protocol
 
 from pinnace_agent.core.surroundings import PerAgent
@@ -25,14 +27,18 @@ class Provider(Protocol):
 
 _providers: Final[PerAgent[dict[str, Provider]]] = PerAgent(dict)
 
-SUPPORTED_APIS: Final = (
-    "anthropic-messages",
-    "bedrock-converse-stream",
-    "google-generative-ai",
-    "openai-completions",
-    "openai-responses",
-    "offline",
-)
+# API -> the module and the class of its provider.
+_PLACES: Final[Mapping[str, tuple[str, str]]] = {
+    "anthropic-messages": ("anthropic.provider", "AnthropicMessagesProvider"),
+    "azure-openai-responses": ("openai_responses.azure", "AzureOpenAIResponsesProvider"),
+    "bedrock-converse-stream": ("bedrock.provider", "BedrockConverseStreamProvider"),
+    "google-generative-ai": ("google.provider", "GoogleGenerativeAIProvider"),
+    "mistral-conversations": ("mistral.provider", "MistralProvider"),
+    "openai-completions": ("openai_chat.provider", "OpenAICompletionsProvider"),
+    "openai-responses": ("openai_responses.provider", "OpenAIResponsesProvider"),
+    "offline": ("offline.provider", "OfflineProvider"),
+}
+SUPPORTED_APIS: Final = tuple(_PLACES)
 
 
 def find_provider(api: str) -> Provider | None:
@@ -53,28 +59,6 @@ def unsupported_api(api: str) -> ClientError:
 
 
 def _make(api: str) -> Provider:
-    match api:
-        case "anthropic-messages":
-            from pinnace_agent.llm.anthropic.provider import AnthropicMessagesProvider
-
-            return AnthropicMessagesProvider()
-        case "bedrock-converse-stream":
-            from pinnace_agent.llm.bedrock.provider import BedrockConverseStreamProvider
-
-            return BedrockConverseStreamProvider()
-        case "google-generative-ai":
-            from pinnace_agent.llm.google.provider import GoogleGenerativeAIProvider
-
-            return GoogleGenerativeAIProvider()
-        case "openai-responses":
-            from pinnace_agent.llm.openai_responses.provider import OpenAIResponsesProvider
-
-            return OpenAIResponsesProvider()
-        case "offline":
-            from pinnace_agent.llm.offline.provider import OfflineProvider
-
-            return OfflineProvider()
-        case _:
-            from pinnace_agent.llm.openai_chat.provider import OpenAICompletionsProvider
-
-            return OpenAICompletionsProvider()
+    module, name = _PLACES[api]
+    make: Callable[[], Provider] = getattr(import_module(f"pinnace_agent.llm.{module}"), name)
+    return make()

@@ -98,10 +98,12 @@ class LlmRequest(NamedTuple):
     """Tokens that a level may think for, where a provider counts them."""
     hooks: RequestHooks | None = None
     """None: the request goes out as it is, and nothing observes the answer."""
-    variables: Mapping[str, str] = MappingProxyType({})
-    """Of the provider alone, on top of the environment, for a client that finds credentials itself."""
     input_tokens: int | None = None
     """The most tokens that it comes to, where the caller has fitted it to the window; None: they are estimated."""
+    variables: Mapping[str, str] = MappingProxyType({})
+    """`env` of the provider's entry in auth.json: before those of the environment."""
+    deployment: str | None = None
+    """The server's name for the model; None: its id."""
 
 
 def secrets_of(request: LlmRequest) -> Secrets:

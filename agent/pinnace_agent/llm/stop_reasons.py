@@ -17,7 +17,7 @@ _ENDS: Final[dict[StopReason, str]] = {
     "stop": "stop end eos eos_token end_turn endturn end_of_turn end_of_text end_of_sequence stop_sequence stop_token "
     "stop_word pause_turn complete completed done finish finished success",
     "length": "length max_tokens max_token max_length max_output_tokens max_new_tokens max_completion_tokens "
-    "token_limit length_limit",
+    "token_limit length_limit model_length",
     "toolUse": "tool_calls tool_call tool_use tool function_call function_calls",
 }
 _KNOWN: Final[dict[str, StopReason]] = {word: reason for reason, words in _ENDS.items() for word in words.split()}

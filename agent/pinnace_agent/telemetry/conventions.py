@@ -79,6 +79,7 @@ INTERRUPTED: Final = "interrupted"
 # The conventions' name of a provider, where it is not this program's.
 _PROVIDERS: Final[Mapping[str, str]] = {
     "amazon-bedrock": "aws.bedrock",
+    "azure": "azure.ai.openai",
     "azure-openai": "azure.ai.openai",
     "azure-openai-responses": "azure.ai.openai",
     "google": "gcp.gemini",

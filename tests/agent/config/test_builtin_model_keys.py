@@ -172,7 +172,8 @@ async def test_a_name_that_is_not_set_is_never_sent(tmp_path: Path) -> None:
         ({"GROQ_API_KEY": "k", "OPENAI_API_KEY": "k"}, "openai/gpt-6-sol"),
         ({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}, "anthropic/claude-opus-5-5"),
         ({"OPENCODE_API_KEY": "k"}, "opencode/kimi-k2.7-code"),
-        ({"MISTRAL_API_KEY": "k"}, None),
+        ({"MISTRAL_API_KEY": "k"}, "mistral/devstral-medium-latest"),
+        ({"COPILOT_GITHUB_TOKEN": "k"}, None),
     ],
 )
 def test_a_process_without_a_choice_starts_with_the_default_of_the_first_provider_with_a_key(

@@ -5,14 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.agent.config.authorization_server import DEVICE_GRANT, MARK, USER_CODE, AuthorizationServer
+from tests.agent.config.shared_login import Asking, Gate, expire, prepare, stored
+from tests.forked_agents import COMMAND
 from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.config.credentials.credentials import Credentials, read_auth
@@ -21,25 +22,11 @@ from pinnace_agent.config.credentials.logins import LoginFailed
 from pinnace_agent.config.credentials.resolver import CredentialResolver
 from pinnace_agent.config.credentials.vendor_logins import VENDORS, LoginSettingsWrong, vendor_of
 from pinnace_agent.config.models.catalog import read_catalog
+from pinnace_agent.files.file_lock import file_lock
 from pinnace_agent.llm.transport.client import close_clients
 
 AGENTS = 4
-EXPIRIES = 3
-# Asks for the key of a provider once for each line of stdin, as an agent does that has just started.
-ASKING = """
-import sys, json, trio
-from pathlib import Path
-from pinnace_agent.config.credentials.credentials import read_auth
-from pinnace_agent.config.models.catalog import read_catalog
-from pinnace_agent.config.credentials.resolver import CredentialResolver
-folder = Path(sys.argv[1])
-async def main():
-    for _ in sys.stdin:
-        registry = CredentialResolver(read_catalog(folder / "models.json"), read_auth(folder / "auth.json"), {})
-        got = await registry.credentials_of("xai", "")
-        print(json.dumps([got.api_key, got.problem]), flush=True)
-trio.run(main)
-"""
+EXPIRIES = 2
 
 
 @pytest.fixture(autouse=True)
@@ -53,26 +40,6 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[AuthorizationServer]:
     with AuthorizationServer() as server:
         yield server
-
-
-def prepare(folder: Path, server: AuthorizationServer, provider: str = "xai") -> Path:
-    """Write an expired login, and settings that name the server."""
-    path = folder / "auth.json"
-    path.write_text(json.dumps({provider: server.login(), "other": {"type": "api_key", "key": "k"}}))
-    path.chmod(0o600)
-    (folder / "settings.json").write_text(json.dumps({"logins": {provider: {"url": server.url}}}))
-    return path
-
-
-def stored(path: Path, provider: str = "xai") -> dict[str, Any]:
-    entry: dict[str, Any] = json.loads(path.read_text())[provider]
-    return entry
-
-
-def expire(path: Path, provider: str = "xai") -> None:
-    content = json.loads(path.read_text())
-    content[provider]["expires"] = 1_600_000_000_000
-    path.write_text(json.dumps(content))
 
 
 async def credentials(folder: Path, provider: str = "xai") -> Credentials:
@@ -211,37 +178,6 @@ def test_an_address_that_is_not_of_the_web_is_not_shown(server: AuthorizationSer
 # Several processes
 
 
-class Asking:
-    """A process that asks for a key when it is told to."""
-
-    def __init__(self, folder: Path) -> None:
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH}
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", ASKING, str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-
-    def ask(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> list[str | None]:
-        assert self.process.stdout is not None
-        answer: list[str | None] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
-
-
 def test_several_processes_refresh_a_login_once_at_each_expiry(tmp_path: Path, server: AuthorizationServer) -> None:
     """A second refresh with the same token would revoke the login."""
     path = prepare(tmp_path, server)
@@ -258,39 +194,102 @@ def test_several_processes_refresh_a_login_once_at_each_expiry(tmp_path: Path, s
             agent.kill()
 
 
-@pytest.mark.parametrize("step", ["before the token is used", "before the answer is sent"])
-def test_a_process_that_is_killed_while_it_refreshes_loses_no_login(step: str, tmp_path: Path) -> None:
-    reached, let_go = threading.Event(), threading.Event()
+STEPS = ("before_grant", "before_reply")
 
-    def stop(_grant: str) -> None:
-        reached.set()
-        let_go.wait(30)
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_group_of_processes_that_ends_while_it_refreshes_loses_no_login(
+    step: str, number: signal.Signals, tmp_path: Path, server: AuthorizationServer
+) -> None:
+    """What was asked for once is stored, and the next process uses it."""
+    path = prepare(tmp_path, server)
+    gate = Gate(server, step)
+    ended, other = Asking(tmp_path), Asking(tmp_path)
+    ended.ask()
+    assert gate.reached.wait(60)
+    os.killpg(ended.process.pid, number)
+    ended.kill()
+    assert stored(path)["refresh"] == f"refresh1-{MARK}"
+    other.ask()
+    gate.open()
+    try:
+        key, problem = other.answer()
+    finally:
+        other.kill()
+
+    assert (key, problem) == (f"access2-{MARK}", None)
+    assert (server.refreshes, server.is_revoked, stored(path)["access"]) == (1, False, key)
+    assert not (tmp_path / "auth.json.lock").exists()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_if_the_refreshing_process_itself_is_killed_a_lenient_server_takes_the_token_again(
+    step: str, tmp_path: Path
+) -> None:
     with AuthorizationServer(has_leeway=True) as server:
         path = prepare(tmp_path, server)
-        if step == "before the token is used":
-            server.before_grant = stop
-        else:
-            server.before_reply = stop
-        killed = Asking(tmp_path)
-        killed.ask()
-        assert reached.wait(30)
-        killed.kill()
-        kept = stored(path)["refresh"]
-        server.before_grant = server.before_reply = lambda _grant: None
+        gate = Gate(server, step)
+        first, other = Asking(tmp_path), Asking(tmp_path)
+        first.ask()
+        assert gate.reached.wait(60)
+        [program] = programs(path)
+        os.kill(program, signal.SIGKILL)
+        _, problem = first.answer()
         # The lock of the dead process, as old as it is after ten seconds.
         os.utime(tmp_path / "auth.json.lock", (0, 0))
-        other = Asking(tmp_path)
+        gate.open()
         other.ask()
-        try:
-            key, problem = other.answer()
-        finally:
-            other.kill()
-        was_revoked = server.is_revoked
-        let_go.set()
+        answer = other.answer()
+        for each in (first, other):
+            each.kill()
 
-    assert (kept, was_revoked, problem) == (f"refresh1-{MARK}", False, None)
-    assert key == stored(path)["access"] != f"access1-{MARK}"
+        assert "has ended with status -9" in (problem or "")
+        assert (answer[1], server.is_revoked) == (None, False)
+        assert answer[0] == stored(path)["access"] != f"access1-{MARK}"
+
+
+def programs(path: Path) -> list[int]:
+    """Return the processes that refresh a login of this auth.json."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and f"refresh_program\0xai\0{path}\0" in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+    return found
+
+
+def test_an_agent_ends_at_once_while_a_login_is_refreshed_and_the_login_is_stored(
+    tmp_path: Path, server: AuthorizationServer
+) -> None:
+    path = prepare(tmp_path, server)
+    gate = Gate(server, "before_reply")
+    agent = prompted(tmp_path)
+    assert gate.reached.wait(60)
+    # The exchange goes on: it can't end before the gate is opened.
+    t = time.time()
+    _, stderr = agent.communicate(timeout=60)
+    print("TT", time.time() - t)
+    assert programs(path)
+    gate.open()
+    with file_lock(path):
+        pass  # the process has given it back
+
+    assert (agent.returncode, server.refreshes) == (0, 1), stderr
+    assert stored(path)["access"] == f"access2-{MARK}"
+
+
+def prompted(folder: Path) -> "subprocess.Popen[str]":
+    """Start an agent whose stdin ends with its first prompt, for which it needs a login of `prepare`."""
+    command = [*COMMAND, "--mode", "rpc", "--no-session", "--model", "xai/grok-4.5", "--on-eof", "abort"]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH, "PI_CODING_AGENT_DIR": str(folder)}
+    agent = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env
+    )
+    assert agent.stdin is not None
+    agent.stdin.write(json.dumps({"type": "prompt", "message": "Hello"}) + "\n")
+    agent.stdin.flush()
+    return agent
 
 
 # The command

@@ -1,6 +1,7 @@
 """Logins in auth.json: which are used, how they are refreshed, and that no token is shown."""
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from pinnace_agent.config.credentials import login_refresh
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.login_refresh import REFRESH_LIMIT_S, LoginStore
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, new_login
@@ -163,6 +165,39 @@ async def test_an_authorization_server_that_does_not_answer_is_given_up(
         await method.begun.wait()
         mock_clock.jump(REFRESH_LIMIT_S + 1)
     assert ["no answer came for 30 s"] == failures
+    assert not (tmp_path / "auth.json.lock").exists()
+
+
+def test_a_run_that_ends_does_not_wait_for_the_lock_that_another_process_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that waits gives back what it gets later."""
+    monkeypatch.setattr(login_refresh, "LOCK_LIMIT_S", 3600.0)
+    path = write(tmp_path, x=OLD)
+    method = Method()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(LoginStore(path).valid, "x", Login(OLD), method)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    with file_lock(path):
+        trio.run(main)
+    with file_lock(path):
+        pass
+    assert ([], OLD) == (method.asked, stored(path))
+
+
+async def test_a_process_for_a_refresh_that_can_not_be_started_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    path = write(tmp_path, xai=OLD)
+    with pytest.raises(LoginFailed, match="missing"):
+        await LoginStore(path).valid("xai", Login(OLD), None)
+
+    assert OLD == stored(path, "xai")
     assert not (tmp_path / "auth.json.lock").exists()
 
 

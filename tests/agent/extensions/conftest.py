@@ -7,6 +7,7 @@ import pytest
 import trio
 from tests.agent.samples import served_model
 
+from pinnace_agent.config.credentials.credentials import Credentials
 from pinnace_agent.extensions.events.events import AgentStart, Event
 from pinnace_agent.extensions.ports.host_actions import HostPort
 from pinnace_agent.extensions.ports.host_view import (
@@ -100,6 +101,10 @@ class FakeRegistry:
     async def api_key_and_headers(self, model: Model) -> tuple[str | None, Mapping[str, str]]:
         await trio.lowlevel.checkpoint()
         return "key", {}
+
+    async def credentials(self, model: Model) -> Credentials:
+        await trio.lowlevel.checkpoint()
+        return Credentials("key")
 
 
 class FakeHost:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import jsonschema
 import pytest
+from tests.agent.llm.prompt_cache import PromptCache
 from tests.agent.samples import answer_of, served_model, tool_call, tool_result
 
 from pinnace_agent.llm.anthropic.compat import compat_of
@@ -317,9 +318,40 @@ def test_a_message_that_is_a_string_becomes_a_block_to_be_marked() -> None:
 
 
 def test_never_more_than_the_four_marks_that_are_taken() -> None:
-    body = json.dumps(body_of(request(QUESTION, LONG_QUESTION, tools=(READ, BASH), key=LOGIN)))
+    body = json.dumps(body_of(request(*with_calls(2), LONG_QUESTION, tools=(READ, BASH), key=LOGIN)))
 
-    assert body.count("cache_control") == 3
+    assert body.count("cache_control") == 4
+
+
+def with_calls(count: int) -> list[Message]:
+    """Return a question, an answer with so many calls, and their results."""
+    ids = [f"toolu_{number}" for number in range(count)]
+    answer = answer_of(MODEL, *(tool_call(each, path="a") for each in ids), stopReason="toolUse")
+    return [
+        {"role": "user", "content": "word " * 2_000, "timestamp": 0},
+        answer,
+        *(tool_result(each, "b") for each in ids),
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 40])
+def test_what_a_request_has_kept_is_found_by_the_next_one_however_many_calls_are_between(count: int) -> None:
+    """A mark looks for it at twenty blocks before its own."""
+    cache = PromptCache()
+    question, *rest = with_calls(count)
+    first = cache.bill(body_of(request(question, tools=(READ,))), 0)
+    second = cache.bill(body_of(request(question, *rest, tools=(READ,))), 1)
+    third = cache.bill(body_of(request(question, *rest, QUESTION, tools=(READ,))), 2)
+
+    assert [first.read, second.read, third.read] == [0, first.tokens, second.tokens]
+
+
+def test_a_message_behind_another_one_does_not_hide_where_the_request_before_has_ended() -> None:
+    """As a message that steers, behind the results of calls."""
+    question, *rest = with_calls(1)
+    asked = request(question, *rest, QUESTION, tools=(READ,))
+
+    assert [mark is not None for mark in marks(asked)] == [True, True, True, False, False, True]
 
 
 # Thinking and limits

@@ -494,6 +494,13 @@ def test_models_behind_a_router_get_a_mark_where_the_cached_beginning_ends(
     assert [tool.get("cache_control") for tool in tools] == [None, marker]
 
 
+def test_the_end_of_the_request_before_is_marked_too() -> None:
+    asked = request(user("a"), answer_of(CLAUDE, text_block("b")), user("c"), model=CLAUDE)
+    messages = cast("list[dict[str, object]]", body_of(asked, "short")["messages"])
+
+    assert ["cache_control" in json.dumps(message) for message in messages] == [True, False, True]
+
+
 def test_other_models_get_no_marks_unless_configured() -> None:
     asked = request(user(text_block("a")), model=changed(CLAUDE, id="other/model"))
     configured = request(user(text_block("a")), model=with_compat(cacheControlFormat="anthropic"))

@@ -13,7 +13,7 @@ from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
 from pinnace_agent.llm.transport.client import close_clients
-from pinnace_campaigns.trials.model_streams import STREAMS, TEXT, THOUGHT, TOOL, ModelStream
+from pinnace_campaigns.trials.model_streams import AZURE, STREAMS, TEXT, THOUGHT, TOOL, ModelStream
 from pinnace_campaigns.trials.stream_witness import StreamWitness
 from pinnace_fuzz.harness.model_server.raw_server import RawServer, Reply
 from pinnace_spec.records.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
@@ -22,7 +22,7 @@ QUESTION: UserMessage = {"role": "user", "content": "What is here?", "timestamp"
 RESULT = "a-file-and-a-folder"
 SIGNATURE = "c2ln"
 
-PAIRS = list(itertools.permutations(STREAMS, 2))
+PAIRS = list(itertools.permutations((*STREAMS, AZURE), 2))
 NAMES = [f"{one.api} to {other.api}" for one, other in PAIRS]
 
 
@@ -92,11 +92,15 @@ async def test_a_call_of_another_api_has_its_result_under_one_id(one: ModelStrea
         case "openai-completions":
             _, answer, result = body["messages"]
             assert answer["tool_calls"][0]["id"] == result["tool_call_id"]
+        case "mistral-conversations":
+            _, answer, result = body["messages"]
+            assert answer["tool_calls"][0]["id"] == result["tool_call_id"]
+            assert len(result["tool_call_id"]) == 9
         case "anthropic-messages":
             _, answer, result = body["messages"]
             (call,) = (block for block in answer["content"] if block["type"] == "tool_use")
             assert call["id"] == result["content"][0]["tool_use_id"]
-        case "openai-responses":
+        case "openai-responses" | "azure-openai-responses":
             (call,) = (item for item in body["input"] if item.get("type") == "function_call")
             (output,) = (item for item in body["input"] if item.get("type") == "function_call_output")
             assert call["call_id"] == output["call_id"]

@@ -6,10 +6,12 @@ field of an entry that this program does not know. The file is readable for the 
 would still contain removed keys. Shows no key.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, read_login
+from pinnace_agent.files.file_lock import WAIT_S
 from pinnace_agent.files.json_file import FileForm, JsonEdit, LockedFile, edit_object, pretty
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 from pinnace_agent.redaction.policy import Secret
@@ -61,10 +63,15 @@ def store_login(path: Path, provider: str, login: Login) -> JsonEdit:
 class LockedAuth:
     """auth.json, locked while a login is refreshed."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the lock, waiting in this thread. Raises as `LockedFile` does."""
+    def __init__(self, path: Path, wait_s: float = WAIT_S, descriptors: Sequence[int] = ()) -> None:
+        """Take the lock, waiting in this thread. Arguments and errors as of `LockedFile`."""
         self._path = path
-        self._file = LockedFile(path)
+        self._file = LockedFile(path, wait_s, descriptors)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What another process needs to hold the lock when this one leaves it."""
+        return self._file.descriptors
 
     def login(self, provider: str) -> Login | None:
         """Return the login that the file stores now."""
@@ -90,8 +97,12 @@ class LockedAuth:
             edit_object(self._path, change, _FORM)
 
     def release(self) -> None:
-        """Release the lock. Idempotent."""
+        """Release the lock. Idempotent; without effect once it was left to another process."""
         self._file.release()
+
+    def leave(self) -> None:
+        """Leave the lock to a process that has its descriptors. The login can still be read."""
+        self._file.leave()
 
 
 def remove_entry(path: Path, provider: str, *, removes_login: bool = False) -> JsonEdit:

@@ -26,12 +26,12 @@ class Credentials:
 
     api_key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Of the provider alone, for a client that finds credentials itself; on top of the environment."""
     problem: str | None = None
     """Why there are none, for the user. None when a request can be sent."""
     is_login_refused: bool = False
     """Whether there is a login that can't be refreshed."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """`env` of the provider's entry in auth.json."""
 
 
 class StoredKey(NamedTuple):

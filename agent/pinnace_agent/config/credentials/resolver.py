@@ -161,12 +161,10 @@ class CredentialResolver:
             headers["Authorization"] = f"Bearer {key}"
         if source is not None and source.is_bearer:
             key = None
-        if key is None and not any(name.lower() in AUTHENTICATION_HEADERS for name in headers):
-            if not self._is_ambient(provider):
-                return Credentials(problem=_no_key(provider, self._hint(provider)))
-            own = {name: value.reveal() for name, value in self._stored(provider).env.items()}
-            return Credentials(None, headers, own)
-        return Credentials(key, headers)
+        has_header = any(name.lower() in AUTHENTICATION_HEADERS for name in headers)
+        if key is None and not has_header and not self._is_ambient(provider):
+            return Credentials(problem=_no_key(provider, self._hint(provider)))
+        return Credentials(key, headers, variables=self._own_env(provider))
 
     def _is_ambient(self, provider: str) -> bool:
         return bool(ambient_variables(provider, self._env_of(provider)))
@@ -182,8 +180,11 @@ class CredentialResolver:
 
     def _env_of(self, provider: str) -> Mapping[str, str]:
         """Return the environment of a provider: with the variables of its entry in auth.json."""
-        own = {name: value.reveal() for name, value in self._stored(provider).env.items()}
+        own = self._own_env(provider)
         return {**self._env, **own} if own else self._env
+
+    def _own_env(self, provider: str) -> dict[str, str]:
+        return {name: value.reveal() for name, value in self._stored(provider).env.items()}
 
     def _key_source(self, provider: str) -> _KeySource | None:
         """Return the first source that is configured, without running a command."""
@@ -224,14 +225,12 @@ class CredentialResolver:
 
     async def _token_of(self, provider: str, login: "Login") -> str:
         """Return the access token of a login, refreshed if it has expired."""
-        from pinnace_agent.config.credentials.logins import LoginFailed, is_token
+        from pinnace_agent.config.credentials.logins import LoginFailed, is_refreshable, is_token
 
         if (path := self._auth.path) is None:
             return login.access
         method = self._methods.get(provider)
-        if method is None and not login.is_valid:
-            method = _vendor_method(provider, path)
-        if method is None:
+        if method is None and (login.is_valid or not is_refreshable(provider, login)):
             return login.access
         if self._logins is None:
             from pinnace_agent.config.credentials.login_refresh import LoginStore
@@ -243,6 +242,8 @@ class CredentialResolver:
             raise _LoginRefused(_hidden(str(why), login)) from None
         self._renewed[provider] = valid
         learn_login(valid)
+        if method is None:
+            return valid.access
         try:
             key = method.api_key(valid.reveal())
         except Exception as why:  # the boundary: code of an extension
@@ -280,16 +281,6 @@ class CredentialResolver:
                 return f"The key in {name} can't be used: {why}."
         groups = index().ambient_variables.get(provider, ())
         return f"Set the key, or {', or '.join(' and '.join(group) for group in groups)}." if groups else ""
-
-
-def _vendor_method(provider: str, path: Path) -> "LoginMethod | None":
-    from pinnace_agent.config.credentials.device_login import device_login_of
-    from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong
-
-    try:
-        return device_login_of(provider, path.parent)
-    except LoginSettingsWrong as why:
-        raise _LoginRefused(str(why)) from None
 
 
 def _quoted(key: Secret) -> Secret:

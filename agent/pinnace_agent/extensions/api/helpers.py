@@ -188,7 +188,7 @@ async def complete(
     provider = ctx.model_registry.provider_for(chosen)
     if provider is None:
         raise ModelError(unsupported_api(chosen["api"]).text)
-    api_key, headers = await ctx.model_registry.api_key_and_headers(chosen)
+    credentials = await ctx.model_registry.credentials(chosen)
     messages: Sequence[Message] = (_said(question),) if isinstance(question, str) else tuple(question)
     request = LlmRequest(
         model=chosen,
@@ -196,10 +196,11 @@ async def complete(
         messages=messages,
         tools=(),
         thinking_level=thinking_level,
-        api_key=api_key,
-        headers=headers,
+        api_key=credentials.api_key,
+        headers=credentials.headers,
         session_id=ctx.session_manager.get_session_id(),
         max_tokens=max_tokens,
+        variables=credentials.variables,
     )
     builder = MessageBuilder(chosen, _Silence(), 0)
     await provider.stream(request, builder)

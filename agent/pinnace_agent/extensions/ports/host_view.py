@@ -17,6 +17,7 @@ from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import ImageContent, Message, Model, TextContent, ThinkingLevel
 
 if TYPE_CHECKING:
+    from pinnace_agent.config.credentials.credentials import Credentials
     from pinnace_agent.llm.providers import Provider
 
 Mode = Literal["tui", "rpc", "json", "print"]
@@ -195,6 +196,10 @@ class RegistryView(Protocol):
 
     async def api_key_and_headers(self, model: Model) -> tuple[str | None, Mapping[str, str]]:
         """Return the key and the headers of a request. Waits if the key comes from a command or a login."""
+        ...
+
+    async def credentials(self, model: Model) -> "Credentials":
+        """Return all that a request carries, also the variables of auth.json. Waits like `api_key_and_headers`."""
         ...
 
 

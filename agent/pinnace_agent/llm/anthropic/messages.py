@@ -47,17 +47,31 @@ def normal_id(call_id: str) -> str:
     return plain_id(call_id, MAX_ID_CHARS)
 
 
-def mark_last_user(messages: Sequence[Wire], marker: Wire) -> None:
-    """Mark the last block of the last user message as the end of the cached part."""
+def mark_ends(messages: Sequence[Wire], marker: Wire) -> None:
+    """Mark where the cached part ends: at the last user message, and where it ended in the request before.
+
+    A mark finds what was kept at most twenty blocks before it, so an answer with many calls, and their results, would
+    hide what the request before has kept. The second mark finds it at its own block, and costs nothing.
+    """
+    is_behind_answer = True
+    left = 2
     for message in reversed(messages):
         if message["role"] != "user":
-            continue
-        blocks = as_list(message["content"])
-        if blocks is None:
-            message["content"] = [{"type": "text", "text": message["content"], "cache_control": marker}]
-        elif (last := as_object(blocks[-1])) is not None:
-            last["cache_control"] = marker
-        return
+            is_behind_answer = True
+        elif is_behind_answer:
+            _mark_last_block(message, marker)
+            is_behind_answer = False
+            left -= 1
+            if not left:
+                return
+
+
+def _mark_last_block(message: Wire, marker: Wire) -> None:
+    blocks = as_list(message["content"])
+    if blocks is None:
+        message["content"] = [{"type": "text", "text": message["content"], "cache_control": marker}]
+    elif (last := as_object(blocks[-1])) is not None:
+        last["cache_control"] = marker
 
 
 class _CallIds:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pinnace_agent.core.json_access import as_array, as_object, compact_body
 from pinnace_agent.llm.anthropic.compat import Compat
-from pinnace_agent.llm.anthropic.messages import Wire, mark_last_user, wire_messages
+from pinnace_agent.llm.anthropic.messages import Wire, mark_ends, wire_messages
 from pinnace_agent.llm.anthropic.thinking import Thinking, thinking_of
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
@@ -55,7 +55,7 @@ def request_body(request: LlmRequest, compat: Compat, cache: Retention, thinking
             marker["ttl"] = "1h"
         for block in (*system[-1:], *(tools[-1:] if compat.supports_cache_control_on_tools else ())):
             block["cache_control"] = marker
-        mark_last_user(messages, marker)
+        mark_ends(messages, marker)
     body: Wire = {"model": model["id"], "messages": messages, "max_tokens": thinking.max_tokens, "stream": True}
     if system:
         body["system"] = system

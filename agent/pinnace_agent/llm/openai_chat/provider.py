@@ -20,6 +20,12 @@ class OpenAICompletionsProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
+        if request.model["provider"] == "azure":
+            from pinnace_agent.llm.azure import at_azure_or_fail
+
+            if (located := at_azure_or_fail(request, builder)) is None:
+                return
+            request = located
         compat = compat_of(request.model)
         texts = FailureTexts(secrets_of(request))
         make = partial(http_request, request, compat)

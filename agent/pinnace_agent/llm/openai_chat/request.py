@@ -35,7 +35,7 @@ def request_body(request: LlmRequest, compat: Compat, cache: Retention) -> Wire:
     tools = _tools(request.tools, compat)
     if compat.has_cache_markers and cache != "none":
         _mark(messages, tools, cache)
-    body: Wire = {"model": model["id"], "messages": messages, "stream": True}
+    body: Wire = {"model": request.deployment or model["id"], "messages": messages, "stream": True}
     if compat.supports_usage_in_streaming:
         body["stream_options"] = {"include_usage": True}
     if compat.supports_store:
@@ -99,10 +99,14 @@ def _tools(tools: Sequence[ToolSpec], compat: Compat) -> list[Wire]:
 
 
 def _mark(messages: Sequence[Wire], tools: Sequence[Wire], cache: Retention) -> None:
-    """Mark where the cached beginning may end: system prompt, last tool, last text."""
+    """Mark where the cached beginning may end: system prompt, last tool, last text.
+
+    And the last text of the request before, whose end the mark behind an answer with many calls would not find.
+    """
     marker: Wire = {"type": "ephemeral", **({"ttl": "1h"} if cache == "long" else {})}
-    for message in (*messages[:1], *messages[-1:]):
-        _mark_text(message, marker)
+    answer = next((number for number in range(len(messages) - 1, 0, -1) if messages[number]["role"] == "assistant"), 0)
+    for number in sorted({0, answer - 1, len(messages) - 1} - {-1}):
+        _mark_text(messages[number], marker)
     for tool in tools[-1:]:
         tool["cache_control"] = marker
 

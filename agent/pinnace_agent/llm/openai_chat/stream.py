@@ -24,11 +24,11 @@ from pinnace_agent.llm.transport.exchange import StreamBroken, event_value
 from pinnace_agent.llm.transport.sse import SseEvent
 
 _DONE: Final = b"[DONE]"
-_TEXT: Final = "text"
-_THINKING: Final = "thinking"
+TEXT: Final = "text"
+THINKING: Final = "thinking"
 
 
-class _Call:
+class StreamedCall:
     """A tool call that is being streamed. The builder gets it when its name is known."""
 
     __slots__ = ("call_id", "has_index", "held", "is_open", "name", "signature")
@@ -53,9 +53,9 @@ class ChunkReader:
         self._compat = compat
         self._texts = texts
         self._asked_for = builder.model["id"]
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
+        self._calls: list[StreamedCall] = []
+        self._by_index: dict[int, StreamedCall] = {}
+        self._by_id: dict[str, StreamedCall] = {}
         self._used_ids: set[str] = set()
         self._reasoning_field = ""
         self._text_signature: str | None = None
@@ -134,13 +134,13 @@ class ChunkReader:
 
     def _add_text(self, text: str) -> None:
         if text:
-            self._builder.text_delta(_TEXT, text)
+            self._builder.text_delta(TEXT, text)
 
     def _add_thought(self, field: str, thought: str) -> None:
         if thought:
             # The thoughts are sent back in the field that came first.
             self._reasoning_field = self._reasoning_field or field
-            self._builder.thinking_delta(_THINKING, thought, self._reasoning_field)
+            self._builder.thinking_delta(THINKING, thought, self._reasoning_field)
 
     def finish(self) -> None:
         """End the message with the provider's stop reason, or as failed without one."""
@@ -150,10 +150,10 @@ class ChunkReader:
                 self._open_call(call)
             if call.signature is not None:
                 builder.sign_call(call, call.signature)
-        if self._text_signature is not None and builder.has_block(_TEXT):
-            builder.sign_text(_TEXT, self._text_signature)
-        if (signature := self._details.signature()) is not None and builder.has_block(_THINKING):
-            builder.sign_thinking(_THINKING, signature)
+        if self._text_signature is not None and builder.has_block(TEXT):
+            builder.sign_text(TEXT, self._text_signature)
+        if (signature := self._details.signature()) is not None and builder.has_block(THINKING):
+            builder.sign_thinking(THINKING, signature)
         builder.raw_stop_reason = self.finish_reason
         if self.finish_reason is None:
             if self._compat.supports_finish_reason:
@@ -161,7 +161,19 @@ class ChunkReader:
             else:
                 builder.finish("toolUse" if self._calls else "stop")
             return
-        end_answer(builder, self.finish_reason, self._texts.shown(finish_reason_failed(self.finish_reason)))
+        end_answer(builder, self.finish_reason, self._texts.shown(self._failed(self.finish_reason)))
+
+    # What a relative of this API changes.
+
+    def _failed(self, reason: str) -> str:
+        """Return the error for an answer that ended for a reason other than success."""
+        return finish_reason_failed(reason)
+
+    def _new_id(self) -> str:
+        """Return an id for a call that has none, or that of another."""
+        return f"call_{uuid.uuid4().hex}"
+
+    # Deltas
 
     def _read_delta(self, delta: dict[str, object]) -> None:
         """Take thoughts, text, calls in this order: proxies send several in one chunk."""
@@ -204,7 +216,7 @@ class ChunkReader:
     def _add_arguments(self, index: int, piece: str) -> None:
         self._add_piece(self._by_index[index], piece)
 
-    def _add_piece(self, call: _Call, piece: str) -> None:
+    def _add_piece(self, call: StreamedCall, piece: str) -> None:
         if call.is_open:
             self._builder.toolcall_delta(call, piece)
             return
@@ -212,7 +224,7 @@ class ChunkReader:
         if call.name:
             self._open_call(call)
 
-    def _find_call(self, index: int | None, call_id: str | None, name: str | None) -> _Call:
+    def _find_call(self, index: int | None, call_id: str | None, name: str | None) -> StreamedCall:
         """Find the call that a delta belongs to: by index, then by id, then the last one; else it is new."""
         known = self._by_id.get(call_id) if call_id else None
         if index is not None:
@@ -233,7 +245,7 @@ class ChunkReader:
             return self._new_call(False)
         return last
 
-    def _is_complete(self, call: _Call) -> bool:
+    def _is_complete(self, call: StreamedCall) -> bool:
         """Return whether the arguments of a call can't continue."""
         try:
             orjson.loads(self._builder.toolcall_text(call) if call.is_open else "".join(call.held))
@@ -241,16 +253,16 @@ class ChunkReader:
             return False
         return True
 
-    def _new_call(self, has_index: bool) -> _Call:
-        call = _Call(has_index)
+    def _new_call(self, has_index: bool) -> StreamedCall:
+        call = StreamedCall(has_index)
         self._calls.append(call)
         return call
 
-    def _open_call(self, call: _Call) -> None:
+    def _open_call(self, call: StreamedCall) -> None:
         call.is_open = True
         # A result must be able to name its call: without an id, or with the same as another, it gets one of its own.
         if not call.call_id or call.call_id in self._used_ids:
-            call.call_id = f"call_{uuid.uuid4().hex}"
+            call.call_id = self._new_id()
         self._used_ids.add(call.call_id)
         self._builder.toolcall_start(call, call.call_id, call.name)
         for piece in call.held:
@@ -264,7 +276,7 @@ class ChunkReader:
             self._builder.sign_call(call, compact_json(detail))
         elif self._compat.thinking_format == "openrouter" and self._details.add(detail):
             # Encrypted thoughts have a place among the others too.
-            self._builder.thinking_delta(_THINKING, "")
+            self._builder.thinking_delta(THINKING, "")
 
     def _read_usage(self, value: object) -> None:
         usage = as_object(value)

@@ -30,12 +30,20 @@ def http_request(request: LlmRequest, compat: ResponsesCompat) -> HttpRequest:
 
 
 def request_body(request: LlmRequest, compat: ResponsesCompat, cache: Retention) -> Wire:
-    """Return the body: first the fields that every server knows, last those of the user's configuration."""
+    """Return the body."""
+    return body_with(request, compat, _cache_fields(request, compat, cache))
+
+
+def body_with(request: LlmRequest, compat: ResponsesCompat, cache_fields: Wire) -> Wire:
+    """Return the body: first the fields that every server knows, last those of the user's configuration.
+
+    `cache_fields` are those that concern the provider's cache.
+    """
     model = request.model
     items = input_items(request.system_prompt, request.messages, model, compat)
     # Nothing is stored at the provider: the session is here.
-    body: Wire = {"model": model["id"], "input": items, "stream": True, "store": False}
-    body |= _cache_fields(request, compat, cache)
+    body: Wire = {"model": request.deployment or model["id"], "input": items, "stream": True, "store": False}
+    body |= cache_fields
     max_tokens = output_cap(request)
     if max_tokens is not None and compat.supports_max_output_tokens:
         body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, max_tokens)
@@ -70,12 +78,15 @@ def _cache_fields(request: LlmRequest, compat: ResponsesCompat, cache: Retention
     if cache == "none":
         # Explicit, and no mark is set: nothing is cached.
         return {"prompt_cache_options": {"mode": "explicit"}} if is_explicit else {}
-    fields: Wire = {}
-    if request.session_id:
-        fields["prompt_cache_key"] = request.session_id[:_MAX_CACHE_KEY_CHARS]
+    fields = cache_key(request)
     if cache == "long" and compat.supports_long_cache_retention:
         fields |= {"prompt_cache_options": {"ttl": "12h"}} if is_explicit else {"prompt_cache_retention": "24h"}
     return fields
+
+
+def cache_key(request: LlmRequest) -> Wire:
+    """Return the field that names the conversation for the cache; empty if it has no name."""
+    return {"prompt_cache_key": request.session_id[:_MAX_CACHE_KEY_CHARS]} if request.session_id else {}
 
 
 def _tools(tools: Sequence[ToolSpec], compat: ResponsesCompat) -> list[Wire]:

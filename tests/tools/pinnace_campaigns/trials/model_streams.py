@@ -6,7 +6,7 @@ one test holds for all of them.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 THOUGHT = "hm 𝄞"
 # U+2028 and U+0085 end lines for many readers of lines, and none in such a stream.
@@ -56,6 +56,30 @@ def _completions(text: str) -> list[bytes]:
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": arguments[5:]}}]}),
         chunk({}, "tool_calls"),
         _event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}),
+        _event("[DONE]"),
+    ]
+
+
+def _conversations(text: str) -> list[bytes]:
+    arguments = json.dumps(COMMAND)
+
+    def chunk(content: object, *calls: Wire, reason: str | None = None, **more: object) -> bytes:
+        delta: Wire = {"content": content, **({"tool_calls": calls} if calls else {})}
+        return _event(
+            {"id": "r1", "model": "m1", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **more}
+        )
+
+    def call(piece: str, call_id: str) -> Wire:
+        return {"id": call_id, "index": 0, "function": {"name": TOOL, "arguments": piece}}
+
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    return [
+        chunk([{"type": "thinking", "thinking": [{"type": "text", "text": THOUGHT}]}]),
+        chunk(text[:1]),
+        chunk([{"type": "text", "text": text[1:]}]),
+        chunk("", call(arguments[:5], "aB3dE6gH9")),
+        chunk("", call(arguments[5:], "null")),
+        chunk("", reason="tool_calls", usage=usage),
         _event("[DONE]"),
     ]
 
@@ -163,6 +187,13 @@ STREAMS = (
         *_named({"type": "error", "code": "server_error", "message": FAILURE}),
     ),
     ModelStream(
+        "mistral-conversations",
+        "/v1/chat/completions",
+        _conversations,
+        5,
+        _event({"object": "error", "message": FAILURE, "type": "internal_server_error", "code": "3000"}),
+    ),
+    ModelStream(
         "google-generative-ai",
         "/models/m1:streamGenerateContent?alt=sse",
         _contents,
@@ -170,3 +201,6 @@ STREAMS = (
         _event({"error": {"code": 503, "message": FAILURE, "status": "UNAVAILABLE"}}),
     ),
 )
+"""One for each wire format."""
+AZURE: Final = STREAMS[2]._replace(api="azure-openai-responses", path="/responses?api-version=v1")
+"""The stream of another API, which only its requests distinguish."""

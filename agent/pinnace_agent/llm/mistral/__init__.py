@@ -1,0 +1,1 @@
+"""Provider: Mistral. Imports llm, its transport, and the reader of chat completions, which are related."""

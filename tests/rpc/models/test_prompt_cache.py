@@ -1,0 +1,139 @@
+"""A session costs no more than the same session of the original, by a simulated prompt cache.
+
+Generated sessions: prompts with calls, changes of model and thinking, forks, compactions, commands of the client and
+pauses in which a cache ends. HYPOTHESIS_PROFILE=long has 1,000 of them.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+from tests.agent.llm.prompt_cache import Bill, PromptCache
+from tests.rpc.conftest import COMMAND, ENVIRONMENT
+
+from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.records import Record
+from pinnace_fuzz.script import Scripted
+from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+
+pytestmark = pytest.mark.peer
+SESSIONS: Final = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 8
+SEED: Final = 11
+LARGEST_TEXT: Final = 6_000
+PAUSES_S: Final = (1.0, 1.0, 1.0, 20.0, 200.0, 400.0, 4000.0)
+
+
+class Step(NamedTuple):
+    """A command, what the model answers meanwhile, and how long nothing happened before."""
+
+    command: Record
+    script: tuple[Scripted, ...] = ()
+    pause_s: float = 1.0
+
+
+def models(base_url: str) -> Record:
+    """Describe two models of Anthropic's, at a local server."""
+    model = {"reasoning": True, "contextWindow": 200_000, "maxTokens": 8192, "input": ["text"]}
+    return {
+        "providers": {
+            "fake": {
+                "baseUrl": base_url,
+                "api": "anthropic-messages",
+                "apiKey": "sk-ant-api03-0123456789",
+                "models": [{"id": name, **model} for name in ("m1", "m2")],
+            }
+        }
+    }
+
+
+def session(chance: random.Random) -> Iterator[Step]:
+    """Generate the steps of one session."""
+    yield Step({"type": "new_session"})
+    for number in range(chance.randint(2, 7)):
+        pause_s = chance.choice(PAUSES_S)
+        match chance.choice(("say", "say", "say", "call", "call", "model", "thinking", "fork", "compact", "bash")):
+            case "model":
+                yield Step({"type": "set_model", "provider": "fake", "modelId": chance.choice(("m1", "m2"))})
+            case "thinking":
+                yield Step({"type": "set_thinking_level", "level": chance.choice(("off", "low", "high"))})
+            case "fork" if number > 1:
+                yield Step({"type": "fork"})
+            case "compact" if number > 1:
+                yield Step({"type": "compact"}, tuple({"text": text(chance, 800)} for _ in range(3)), pause_s)
+            case "bash":
+                yield Step({"type": "bash", "command": f"echo {text(chance, 300)}"})
+            case kind:
+                calls = chance.randint(1, 6) if kind == "call" else 0
+                script = [*(calling(chance, each) for each in range(calls)), {"text": text(chance, 1500)}]
+                yield Step({"type": "prompt", "message": text(chance, LARGEST_TEXT)}, tuple(script), pause_s)
+
+
+def calling(chance: random.Random, number: int) -> Scripted:
+    words = text(chance, 3000)
+    calls = [
+        {"name": "bash", "args": {"command": f"echo {each} {words}"}, "id": f"toolu_{number}_{each}"}
+        for each in range(chance.choice((1, 1, 2, 12)))
+    ]
+    return {"text": text(chance, 200), "tool_calls": calls}
+
+
+def text(chance: random.Random, most: int) -> str:
+    """Return words, no two texts alike."""
+    return " ".join(f"{chance.getrandbits(32):x}" for _ in range(chance.randint(1, max(1, most // 9))))
+
+
+class Account:
+    """One program with a cache of its own."""
+
+    def __init__(self, agent: HomedAgent) -> None:
+        self._agent = agent
+        self._cache = PromptCache()
+        self._now_s = 0.0
+        self._billed = 0
+
+    def play(self, steps: list[Step]) -> list[Bill]:
+        """Play a session and return the bill of each step."""
+        self._cache = PromptCache()
+        return [self._step(step) for step in steps]
+
+    def _step(self, step: Step) -> Bill:
+        agent, llm = self._agent, self._agent.llm
+        llm.forget()
+        for scripted in step.script:
+            llm.add(scripted)
+        command: dict[str, Any] = dict(step.command)
+        if command["type"] == "fork":
+            found = agent.ask("get_fork_messages")["messages"]
+            if not found:
+                return Bill()
+            command["entryId"] = found[-1]["entryId"]
+        mark = agent.mark()
+        response = agent.request(command)
+        if command["type"] == "prompt":
+            assert response["success"], response
+            agent.wait({"type": "agent_settled"}, since=mark)
+        bill = Bill()
+        self._now_s += step.pause_s
+        for request in llm.requests[self._billed :]:
+            bill += self._cache.bill(request.body, self._now_s)
+            self._now_s += 3.0
+        self._billed = len(llm.requests)
+        return bill
+
+
+def test_a_session_costs_no_more_than_with_the_original(
+    llm: Callable[[Iterable[Scripted]], FakeLlm], original_pi: list[str], tmp_path: Path
+) -> None:
+    chance = random.Random(SEED)
+    with AgentStarter(COMMAND, tmp_path / "own", ENVIRONMENT) as own, AgentStarter(original_pi, tmp_path / "pi") as pi:
+        accounts: list[Account] = []
+        for starter in (own, pi):
+            server = llm([])
+            accounts.append(Account(starter(server, models=models(server.base_url), has_session=True)))
+        for number in range(SESSIONS):
+            steps = list(session(chance))
+            ours, theirs = (sum(account.play(steps), Bill()) for account in accounts)
+            assert ours.price <= theirs.price, (number, [step.command["type"] for step in steps])
