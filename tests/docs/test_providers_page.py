@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.source_tree import REPOSITORY
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
+from pinnace_agent.config.credentials.known_keys import CLOUD_KEYS
 from pinnace_agent.config.models.builtin import all_key_variables, index
 from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.models.models import ModelRegistry
@@ -30,7 +31,7 @@ def test_the_example_is_a_valid_models_json(tmp_path: Path) -> None:
 def test_the_variables_of_the_page_hold_keys_of_providers() -> None:
     named = set(re.findall(r"`([A-Z0-9_]+(?:_KEY|_TOKEN))`", TEXT)) - {"_API_KEY"}
     assert 10 < len(named)
-    assert named <= all_key_variables()
+    assert named <= all_key_variables() | set(CLOUD_KEYS)
 
 
 def test_the_page_names_the_number_of_providers_and_every_api() -> None:

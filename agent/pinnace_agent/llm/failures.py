@@ -107,7 +107,13 @@ class FailureTexts:
 
     # DEVIATION D-13: status and the whole error object.
     def refused(
-        self, status: int, body: bytes, location: str | None = None, wanted_delay_s: float | None = None
+        self,
+        status: int,
+        body: bytes,
+        location: str | None = None,
+        wanted_delay_s: float | None = None,
+        *,
+        name: str | None = None,
     ) -> str:
         """Return the error for a response whose status is not a success.
 
@@ -116,6 +122,7 @@ class FailureTexts:
             body: As much of it as was read.
             location: Where a redirect points to; redirects are not followed, since the request carries a key.
             wanted_delay_s: How long the server asks to wait; it is not part of the text.
+            name: The name of the error, where a header has it; only some APIs have names.
         """
         self.signs = FailureSigns(status, (), wanted_delay_s)
         if location is not None and 300 <= status < 400:

@@ -136,6 +136,7 @@ _TRANSIENT: Final = _any_of(
     r"service.{0,3}(?:is )?(?:(?:temporarily|currently) )?unavailable",
     r"server.?error|internal.?error|had an error while processing",
     r"provider.?returned.?error|upstream returned an error|upstream request failed|upstream.?connect",
+    r"model.?stream.?error",  # Bedrock, which asks for another attempt
     r"unable to forward upstream stream|exceeded request buffer limit while retrying upstream",
     r"network.?error|connection.?(?:error|refused|lost|reset)|fetch failed|terminated",
     r"other side closed|socket hang up|socket connection was closed|reset before headers",

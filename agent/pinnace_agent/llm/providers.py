@@ -31,6 +31,7 @@ _providers: Final[PerAgent[dict[str, Provider]]] = PerAgent(dict)
 _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "anthropic-messages": ("anthropic.provider", "AnthropicMessagesProvider"),
     "azure-openai-responses": ("openai_responses.azure", "AzureOpenAIResponsesProvider"),
+    "bedrock-converse-stream": ("bedrock.provider", "BedrockConverseStreamProvider"),
     "google-generative-ai": ("google.provider", "GoogleGenerativeAIProvider"),
     "mistral-conversations": ("mistral.provider", "MistralProvider"),
     "openai-completions": ("openai_chat.provider", "OpenAICompletionsProvider"),

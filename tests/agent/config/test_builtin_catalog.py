@@ -35,6 +35,7 @@ FLAGS = {
     "supportsMidConvoSystemMessages supportsExplicitPromptCacheMode sessionAffinityFormat supportsReasoningEffort "
     "supportsLongCacheRetention",
     "google-generative-ai": "",
+    "bedrock-converse-stream": "supportsStrictMode",
     "mistral-conversations": "",
     "azure-openai-responses": "supportsOpenAIGrammarTools",
 }

@@ -68,7 +68,7 @@ def read_auth(path: Path) -> AuthFile:
         stored = _stored_key(entry)
         if isinstance(stored, StoredKey):
             entries[provider] = stored
-            if stored.login is None and stored.key is None:
+            if stored.login is None and stored.key is None and not stored.env:
                 found.append(_without_key(provider, entry))
         else:
             problems.append(Problem(provider, stored))

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
-from pinnace_agent.config.models.builtin import key_variables
+from pinnace_agent.config.models.builtin import ambient_variables, key_variables
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import (
     UnresolvedValue,
@@ -61,6 +61,8 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     for name, value in access.headers.items():
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
             return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
+    if names := ambient_variables(provider, env):
+        return KeyStatus(provider, "variable", " and ".join(names), is_usable=True)
     if stored is not None and stored.login is not None:
         return KeyStatus(provider, "login", problem=refused_login(provider, stored.login))
     for source, value in in_files:

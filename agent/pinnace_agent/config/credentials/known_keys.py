@@ -47,6 +47,8 @@ _KNOWN: Final = frozenset(
     "PERPLEXITY_API_KEY PPLX_API_KEY REPLICATE_API_TOKEN SAMBANOVA_API_KEY SILICONFLOW_API_KEY VERTEX_API_KEY "
     "VOYAGE_API_KEY ZHIPUAI_API_KEY".split()
 )
+# Keys of a cloud: commands keep them, since they are mostly for the work, and not for models.
+CLOUD_KEYS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN")
 # A header may name one of these to say who the user is; a shell does not work without them.
 _NEEDED: Final = frozenset(
     "HOME HOST HOSTNAME LANG LOGNAME PATH PWD SHELL TERM TMPDIR TZ USER".split(),
@@ -91,7 +93,7 @@ def keys_and_headers(catalog: Catalog, auth: AuthFile) -> tuple[list[Secret], li
 def learn_keys(catalog: Catalog, auth: AuthFile, env: Mapping[str, str], redactor: Redactor = REDACTOR) -> None:
     """Register with the redactor every key that these hold, except for the outputs of commands."""
     keys, headers = keys_and_headers(catalog, auth)
-    redactor.learn(*(env.get(name) for name in key_variables_of(keys, ())))
+    redactor.learn(*(env.get(name) for name in (*key_variables_of(keys, ()), *CLOUD_KEYS)))
     # What a header names may be a key: a folder or a project, too.
     named = {name for each in headers for value in each.values() for name in variables_of(value)}
     redactor.learn_values({name: value for name in named if (value := env.get(name))})

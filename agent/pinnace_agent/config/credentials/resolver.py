@@ -2,7 +2,8 @@
 
 The sources of a key, in this order: `--api-key`, the login or key in auth.json, the key in models.json, the provider's
 environment variables. Whether there is one is determined without running a command; a command runs when a request
-needs its output. A header that carries a key counts as one. Has no knowledge of the models.
+needs its output. A header that carries a key counts as one, and so do the variables by which a cloud gives credentials
+to programs. Has no knowledge of the models.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
 from pinnace_agent.config.credentials.known_keys import learn_keys, learn_login
-from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, index, key_variables, usual_variable
+from pinnace_agent.config.models.builtin import (
+    OFFLINE_PROVIDER,
+    ambient_variables,
+    index,
+    key_variables,
+    usual_variable,
+)
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
 from pinnace_agent.config.values import (
     UnresolvedValue,
@@ -110,7 +117,7 @@ class CredentialResolver:
 
     def opens_provider(self, provider: str) -> bool:
         """Return whether there is a source of credentials for all models of a provider. Runs no command."""
-        if provider == OFFLINE_PROVIDER or self._key_source(provider) is not None:
+        if provider == OFFLINE_PROVIDER or self._key_source(provider) is not None or self._is_ambient(provider):
             return True
         return self._has_key(provider, self._catalog.access_of(provider).headers)
 
@@ -154,9 +161,13 @@ class CredentialResolver:
             headers["Authorization"] = f"Bearer {key}"
         if source is not None and source.is_bearer:
             key = None
-        if key is None and not any(name.lower() in AUTHENTICATION_HEADERS for name in headers):
+        has_header = any(name.lower() in AUTHENTICATION_HEADERS for name in headers)
+        if key is None and not has_header and not self._is_ambient(provider):
             return Credentials(problem=_no_key(provider, self._hint(provider)))
         return Credentials(key, headers, variables=self._own_env(provider))
+
+    def _is_ambient(self, provider: str) -> bool:
+        return bool(ambient_variables(provider, self._env_of(provider)))
 
     def _has_key(self, provider: str, headers: HeaderValues) -> bool:
         env = self._env_of(provider)
@@ -268,7 +279,8 @@ class CredentialResolver:
                 interpolate(value, env)
             except UnresolvedValue as why:
                 return f"The key in {name} can't be used: {why}."
-        return ""
+        groups = index().ambient_variables.get(provider, ())
+        return f"Set the key, or {', or '.join(' and '.join(group) for group in groups)}." if groups else ""
 
 
 def _quoted(key: Secret) -> Secret:

@@ -39,6 +39,9 @@ class ProviderIndex(NamedTuple):
     built-in models."""
     bearer_variables: frozenset[str]
     """Those among them that hold a token, sent as `Authorization: Bearer`, instead of a key."""
+    ambient_variables: Mapping[str, tuple[tuple[str, ...], ...]]
+    """The variables by which a cloud gives credentials to programs: groups, of which a whole one has to be set. The
+    provider's client finds the credentials itself."""
     default_order: tuple[str, ...]
     """The providers by precedence of their default models when several have a key."""
 
@@ -55,6 +58,11 @@ def index() -> ProviderIndex:
             **{name: tuple(variables) for name, variables in content["otherKeys"].items()},
         },
         frozenset(name for one in entries.values() for name in one.get("bearerEnv", ())),
+        {
+            name: tuple(tuple(group) for group in one["ambientEnv"])
+            for name, one in entries.items()
+            if "ambientEnv" in one
+        },
         tuple(content["defaultOrder"]),
     )
 
@@ -68,6 +76,12 @@ def read_descriptions(provider: str) -> list[JsonObject]:
 def key_variables(provider: str) -> tuple[str, ...]:
     """Return the environment variables that may hold a provider's key."""
     return index().key_variables.get(provider, ())
+
+
+def ambient_variables(provider: str, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables of an environment by which a cloud gives a provider its credentials; empty: it does not."""
+    groups = index().ambient_variables.get(provider, ())
+    return next((group for group in groups if all(env.get(name) for name in group)), ())
 
 
 def usual_variable(provider: str) -> str | None:

@@ -24,13 +24,15 @@ _RECASED: Final = {name.lower(): name for name in _CANONICAL}
 class ToolNames:
     """The names of one request's tools, in both directions."""
 
-    def __init__(self, names: Iterable[str] = (), *, is_login: bool = False) -> None:
+    def __init__(self, names: Iterable[str] = (), *, is_login: bool = False, max_chars: int = MAX_NAME_CHARS) -> None:
         """Take the names of all tools that are sent.
 
         Args:
             names: As they are here, each once.
             is_login: The request goes out under a login of Claude Code.
+            max_chars: The longest name that the API accepts.
         """
+        self._max_chars = max_chars
         self._is_login = is_login
         self._sent: dict[str, str] = {}
         self._own: dict[str, str] = {}
@@ -39,7 +41,7 @@ class ToolNames:
             wire, number = self._spelt(name), 1
             while wire in self._own:
                 number += 1
-                wire = f"{_plain(name)[: MAX_NAME_CHARS - 8]}_{number}"
+                wire = f"{self._plain(name)[: max_chars - 8]}_{number}"
             self._sent[name] = wire
             self._own[wire] = name
         self._any_case = {wire.lower(): name for wire, name in self._own.items()}
@@ -56,9 +58,8 @@ class ToolNames:
         return name if known is None else known
 
     def _spelt(self, name: str) -> str:
-        plain = _plain(name)
+        plain = self._plain(name)
         return _RECASED.get(plain.lower(), plain) if self._is_login else plain
 
-
-def _plain(name: str) -> str:
-    return _NOT_IN_NAMES.sub("_", name)[:MAX_NAME_CHARS] or _NO_NAME
+    def _plain(self, name: str) -> str:
+        return _NOT_IN_NAMES.sub("_", name)[: self._max_chars] or _NO_NAME

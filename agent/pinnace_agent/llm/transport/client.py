@@ -55,14 +55,18 @@ def load(base_url: str) -> None:
     _load(_kind_for(base_url))
 
 
-async def client_for(base_url: str) -> "httpx.AsyncClient":
+async def client_for(base_url: str, *, is_direct: bool = False) -> "httpx.AsyncClient":
     """Return the client for an address, the same one each time. Cancelling leaves no incomplete client.
+
+    Args:
+        base_url: Where it sends requests to.
+        is_direct: Whether it goes past the proxy of the environment, which may not be able to reach this machine.
 
     Raises:
         OSError: The certificates cannot be read.
         ProxyUnusable: None can be made.
     """
-    kind = _kind_for(base_url)
+    kind = _kind_for(base_url, is_direct=is_direct)
     clients = _clients_of_this_run()
     if kind not in clients:
         # A cancelled one leaves the thread to finish.
@@ -89,9 +93,9 @@ def _clients_of_this_run() -> dict[_Kind, "httpx.AsyncClient"]:
         return clients
 
 
-def _kind_for(base_url: str) -> _Kind:
+def _kind_for(base_url: str, *, is_direct: bool = False) -> _Kind:
     """Return which client an address needs. Certificates are read for TLS, and for proxies that are reached by TLS."""
-    proxy = proxy_for(base_url)
+    proxy = None if is_direct else proxy_for(base_url)
     is_tls = not base_url.lower().startswith("http://")
     return _Kind(is_tls or (proxy is not None and proxy.reveal().lower().startswith("https:")), proxy)
 

@@ -56,6 +56,9 @@ _MOST_REFUSED: Final = 256
 _refused: Final[PerAgent[dict[tuple[str, str, str], frozenset[str]]]] = PerAgent(dict)
 
 _REFUSED: Final = "The request was not sent"
+# Where Amazon's servers name an error, beside its message in the body.
+_ERROR_NAME: Final = "x-amzn-errortype"
+
 _NO_BODY: Final = "The request cannot be sent: what an extension has made of its body is no JSON"
 _UNSENDABLE: Final = "The request cannot be sent: the API key or a header holds characters that HTTP does not allow"
 
@@ -70,6 +73,22 @@ class UnreadableEvent(StreamBroken):
 
 class UnsendableBody(Exception):
     """The body that a hook returned can't be sent; the text names the reason."""
+
+
+class EventFraming(Protocol):
+    """Divides the bytes of one answer into events."""
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """Take some bytes, at least one, and return the events that they complete.
+
+        Raises:
+            EventTooLarge: The reader can't be used any more.
+        """
+        ...
+
+    def finish(self) -> list[SseEvent]:
+        """End the stream; return the event that its end completes, if any."""
+        ...
 
 
 class StreamReader(Protocol):
@@ -149,14 +168,15 @@ async def exchange(
     make: Callable[[], HttpRequest],
     reader: StreamReader,
     texts: FailureTexts,
+    framing: Callable[[], EventFraming] = SseReader,
 ) -> None:
     """Send what `make` returns and read the answer into `builder`. As `Provider.stream`: raises only `trio.Cancelled`.
 
-    `make` is called in a thread if the conversation is long.
+    `make` is called in a thread if the conversation is long. `framing` is the encoding of the answer's events.
     """
     is_long = len(request.messages) > _LONG
     http = await trio.to_thread.run_sync(make, abandon_on_cancel=True) if is_long else make()
-    exchanged = _Exchange(request, builder, reader, texts)
+    exchanged = _Exchange(request, builder, reader, texts, framing)
     begun_s = time.monotonic()
     failure = await exchanged.run(http)
     if _log.isEnabledFor(logging.INFO):
@@ -182,8 +202,16 @@ def _log_request(request: LlmRequest, exchanged: "_Exchange", duration_s: float)
 class _Exchange:
     """One request and its answer. Methods that return a text return the error text for the user, if it failed."""
 
-    def __init__(self, request: LlmRequest, builder: MessageBuilder, reader: StreamReader, texts: FailureTexts) -> None:
+    def __init__(
+        self,
+        request: LlmRequest,
+        builder: MessageBuilder,
+        reader: StreamReader,
+        texts: FailureTexts,
+        framing: Callable[[], EventFraming],
+    ) -> None:
         self._request = request
+        self._framing = framing
         self._builder = builder
         self._reader = reader
         self._texts = texts
@@ -231,7 +259,7 @@ class _Exchange:
         except UnicodeError:  # its text quotes the header, which may contain the key
             return _UNSENDABLE
         try:
-            failure = await self._send_adapted(client, message, http.body)
+            failure = await self._send_adapted(client, message, http)
         except httpx.UnsupportedProtocol as error:
             return self._invalid_address(str(error))
         except UnicodeError:  # from the look-up of a host with a label that is empty or too long
@@ -245,9 +273,14 @@ class _Exchange:
             self._reader.finish()
         return failure
 
-    async def _send_adapted(self, client: "httpx.AsyncClient", message: "httpx.Request", body: bytes) -> str | None:
+    async def _send_adapted(
+        self, client: "httpx.AsyncClient", message: "httpx.Request", http: HttpRequest
+    ) -> str | None:
         """Send the request, and again without an optional part that the server refuses, once for each part."""
+        body = http.body
         while True:
+            if http.sign is not None:
+                message.headers.update(http.sign(str(message.url), http.headers, body))
             message.stream = body_stream(body)
             message.headers["Content-Length"] = str(len(body))
             failure = await self._send_until_answered(client, message)
@@ -319,7 +352,7 @@ class _Exchange:
 
     async def _read(self, response: "httpx.Response") -> str | None:
         """Read the stream to its end."""
-        sse = SseReader()
+        framing = self._framing()
         head = bytearray()  # what came before any event, if nothing else comes
         has_events = False
         try:
@@ -329,7 +362,7 @@ class _Exchange:
                     async for raw in pieces:
                         waiting.deadline = math.inf
                         piece = decoder.decode(raw)
-                        events = sse.feed(piece)
+                        events = framing.feed(piece)
                         has_events = has_events or bool(events)
                         if not has_events and len(head) < MAX_BODY_BYTES:
                             head += piece
@@ -342,7 +375,7 @@ class _Exchange:
                         await self._builder.room()
                         if self._reader.is_complete:
                             waiting.deadline = trio.current_time() + _USAGE_S
-            rest = sse.finish()
+            rest = framing.finish()
             if self._request.hooks is not None:
                 await report_events(self._request.hooks, rest)
             with suppress(UnreadableEvent):  # the stream was cut inside of its last event
@@ -386,7 +419,13 @@ class _Exchange:
                 except (httpx.HTTPError, Undecodable):  # the status alone is informative enough
                     pass
         delay_s = retry_after_s(response.headers, time.time())
-        return self._texts.refused(response.status_code, bytes(body), response.headers.get("location"), delay_s)
+        return self._texts.refused(
+            response.status_code,
+            bytes(body),
+            response.headers.get("location"),
+            delay_s,
+            name=response.headers.get(_ERROR_NAME),
+        )
 
     def _invalid_address(self, problem: str) -> str:
         self._texts.signs = FailureSigns(kind="bad_address")

@@ -4,8 +4,8 @@ Combines the headers of the configuration and of an API, and decides how long a 
 variable of the latter. Independent of any API's body.
 """
 
-from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pinnace_agent.core.surroundings import environment
 
@@ -14,12 +14,19 @@ Retention = Literal["none", "short", "long"]
 RETENTION_VARIABLE: Final = "PI_CACHE_RETENTION"
 
 
+# Takes the address, the headers and the body as they are sent, and returns the headers with those of a signature.
+Signer: TypeAlias = Callable[[str, Mapping[str, str], bytes], Mapping[str, str]]
+
+
 class HttpRequest(NamedTuple):
     """One POST."""
 
     url: str
     headers: Mapping[str, str]
     body: bytes
+    sign: Signer | None = None
+    """Signs the request, for APIs that require it; called last, when nothing changes any more, and again for each body
+    that is sent."""
 
 
 def retention() -> Retention:

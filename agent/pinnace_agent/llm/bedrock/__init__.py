@@ -1,0 +1,1 @@
+"""Provider: Amazon Bedrock's ConverseStream. Imports llm, its transport and redaction."""
