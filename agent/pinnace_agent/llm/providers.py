@@ -32,6 +32,7 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "anthropic-messages": ("anthropic.provider", "AnthropicMessagesProvider"),
     "azure-openai-responses": ("openai_responses.azure", "AzureOpenAIResponsesProvider"),
     "google-generative-ai": ("google.provider", "GoogleGenerativeAIProvider"),
+    "google-vertex": ("google.vertex", "GoogleVertexProvider"),
     "openai-completions": ("openai_chat.provider", "OpenAICompletionsProvider"),
     "openai-responses": ("openai_responses.provider", "OpenAIResponsesProvider"),
     "offline": ("offline.provider", "OfflineProvider"),

@@ -35,6 +35,7 @@ FLAGS = {
     "supportsMidConvoSystemMessages supportsExplicitPromptCacheMode sessionAffinityFormat supportsReasoningEffort "
     "supportsLongCacheRetention",
     "google-generative-ai": "",
+    "google-vertex": "",
     "azure-openai-responses": "supportsOpenAIGrammarTools",
 }
 # Dollars for a million tokens. The dearest so far is 600; beyond this a comma has slipped.

@@ -7,7 +7,7 @@ compares the two. Shows names of variables, never a value, a header or a command
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
+from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, google_path
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
 from pinnace_agent.config.models.builtin import key_variables
 from pinnace_agent.config.models.catalog import Catalog
@@ -20,7 +20,7 @@ from pinnace_agent.config.values import (
 )
 from pinnace_agent.redaction.policy import Secret
 
-Source = Literal["auth.json", "models.json", "header", "variable", "login"]
+Source = Literal["auth.json", "models.json", "header", "variable", "login", "google"]
 
 
 class KeyStatus(NamedTuple):
@@ -28,7 +28,8 @@ class KeyStatus(NamedTuple):
 
     provider: str
     source: Source | None = None
-    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of auth.json."""
+    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of auth.json.
+    `google`: application default credentials."""
     variable: str | None = None
     """Its name, if that is the source."""
     is_usable: bool = False
@@ -58,6 +59,8 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     for name in key_variables(provider):
         if env.get(name):
             return KeyStatus(provider, "variable", name, is_usable=True)
+    if google_path(provider, env) is not None:
+        return KeyStatus(provider, "google", is_usable=True)
     for name, value in access.headers.items():
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
             return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
