@@ -33,6 +33,7 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "azure-openai-responses": ("openai_responses.azure", "AzureOpenAIResponsesProvider"),
     "google-generative-ai": ("google.provider", "GoogleGenerativeAIProvider"),
     "google-vertex": ("google.vertex", "GoogleVertexProvider"),
+    "openai-codex-responses": ("openai_responses.codex", "OpenAICodexResponsesProvider"),
     "openai-completions": ("openai_chat.provider", "OpenAICompletionsProvider"),
     "openai-responses": ("openai_responses.provider", "OpenAIResponsesProvider"),
     "offline": ("offline.provider", "OfflineProvider"),

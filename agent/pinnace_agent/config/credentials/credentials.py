@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # loaded with the first login
 
 # Headers that carry a key: a provider configured with one of them needs no other.
 AUTHENTICATION_HEADERS: Final = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
-VERTEX: Final = "google-vertex"
-"""The provider that takes the tokens of Google's application default credentials."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,24 +51,6 @@ class AuthFile(NamedTuple):
     diagnostics: tuple[Diagnostic, ...] = ()
     path: Path | None = None
     """Its path; None: there is no file, so nothing can be stored."""
-
-
-def google_path(provider: str, env: Mapping[str, str]) -> Path | None:
-    """Return the file of Google's credentials if the tokens of requests to this provider come from it.
-
-    Args:
-        provider: Its id.
-        env: With the variables of the provider's entry.
-    """
-    if provider != VERTEX:
-        return None
-    from pinnace_agent.llm.google.location import missing_variables
-
-    if missing_variables(env):
-        return None
-    from pinnace_agent.config.credentials.google_credentials import credentials_path
-
-    return credentials_path(env)
 
 
 def read_auth(path: Path) -> AuthFile:

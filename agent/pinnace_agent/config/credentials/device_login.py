@@ -125,10 +125,19 @@ class DeviceLogin:
         return address
 
     async def _ask(self, path: str, fields: Mapping[str, str]) -> Answer:
-        return await ask_form(self._vendor.name, f"{self._vendor.url.rstrip('/')}{path}", fields)
+        return await ask_form(self._vendor.name, self._url(path), fields)
+
+    def _url(self, path: str) -> str:
+        return f"{self._vendor.url.rstrip('/')}{path}"
 
 
 def device_login_of(provider: str, folder: Path) -> DeviceLogin | None:
     """Return how a provider logs in. Arguments, result and errors as of `vendor_of`."""
     vendor = vendor_of(provider, folder)
-    return None if vendor is None else DeviceLogin(vendor)
+    if vendor is None:
+        return None
+    if vendor.is_codex:
+        from pinnace_agent.config.credentials.codex_login import CodexLogin
+
+        return CodexLogin(vendor)
+    return DeviceLogin(vendor)

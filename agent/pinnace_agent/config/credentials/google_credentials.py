@@ -1,7 +1,6 @@
 """Google's application default credentials: the files that they are in, and the tokens that requests carry.
 
-Found as Google's own libraries find them: the file that `GOOGLE_APPLICATION_CREDENTIALS` names, else the one that
-`gcloud auth application-default login` writes. Two kinds are used: `authorized_user` (a refresh token, RFC 6749 section
+`llm.google.location` finds the file. Two kinds are used: `authorized_user` (a refresh token, RFC 6749 section
 6) and `service_account` (an assertion that its key signs, RFC 7523). The metadata server of a machine in the cloud is
 not asked, as the original takes its provider for usable where there is a file.
 
@@ -16,7 +15,6 @@ reveals the key.
 import base64
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +23,8 @@ import trio
 from pinnace_agent.config.credentials.authorization_servers import Answer, ask_form, refusal, seconds
 from pinnace_agent.config.credentials.logins import LoginFailed, is_safe_endpoint, is_token
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, read_object
-from pinnace_agent.llm.google.location import missing_variables
 from pinnace_agent.redaction.redactor import REDACTOR
 
-FILE_VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 EARLY_S: Final = 240.0
 """How long before its end a token is replaced."""
 
@@ -41,34 +37,6 @@ _LIFE_S: Final = 3600.0
 _MARGIN_S: Final = 10.0
 _SECRET_FIELDS: Final = ("refresh_token", "client_secret", "private_key")
 _NAME: Final = "Google"
-
-
-def what_is_missing(env: Mapping[str, str]) -> str:
-    """Return what a request to Vertex AI lacks without a key, for users; empty if it lacks nothing."""
-    variables = missing_variables(env)
-    texts = [f"the variable{'s' if variables[1:] else ''} {' and '.join(variables)}"] if variables else []
-    if credentials_path(env) is None:
-        named = env.get(FILE_VARIABLE)
-        where = f"the file of {FILE_VARIABLE}" if named else "application default credentials"
-        texts.append(f"{where} (gcloud auth application-default login)")
-    return f"Without a key it also needs {' and '.join(texts)}." if texts else ""
-
-
-def credentials_path(env: Mapping[str, str]) -> Path | None:
-    """Return the file of the credentials; None: there is none. Reads nothing of it."""
-    named = env.get(FILE_VARIABLE)
-    try:
-        path = Path(named) if named else _well_known(env)
-        return path if path.is_file() else None
-    except (OSError, RuntimeError, ValueError):  # no home, no such name
-        return None
-
-
-def _well_known(env: Mapping[str, str]) -> Path:
-    folder = env.get("CLOUDSDK_CONFIG")
-    home = env.get("HOME")
-    base = Path(folder) if folder else (Path(home) if home else Path.home()) / ".config" / "gcloud"
-    return base / "application_default_credentials.json"
 
 
 class GoogleTokens:

@@ -7,9 +7,10 @@ compares the two. Shows names of variables, never a value, a header or a command
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, google_path
+from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
-from pinnace_agent.config.models.builtin import key_variables
+from pinnace_agent.config.credentials.vendor_logins import has_login
+from pinnace_agent.config.models.builtin import VERTEX_PROVIDER, key_variables
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import (
     UnresolvedValue,
@@ -18,6 +19,7 @@ from pinnace_agent.config.values import (
     is_configured,
     legacy_variable,
 )
+from pinnace_agent.llm.google.location import usable_path, what_is_missing
 from pinnace_agent.redaction.policy import Secret
 
 Source = Literal["auth.json", "models.json", "header", "variable", "login", "google"]
@@ -59,7 +61,7 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     for name in key_variables(provider):
         if env.get(name):
             return KeyStatus(provider, "variable", name, is_usable=True)
-    if google_path(provider, env) is not None:
+    if provider == VERTEX_PROVIDER and usable_path(env) is not None:
         return KeyStatus(provider, "google", is_usable=True)
     for name, value in access.headers.items():
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
@@ -70,6 +72,15 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
         if value is not None:
             return KeyStatus(provider, source, problem=_problem(value, env))
     return KeyStatus(provider)
+
+
+def advice(provider: str, env: Mapping[str, str]) -> str:
+    """Return what else than a key a provider takes, and what is missing for it; empty if it takes nothing else."""
+    if provider == VERTEX_PROVIDER:
+        return what_is_missing(env)
+    if not key_variables(provider) and has_login(provider):
+        return f"Or log in: pinnace auth login {provider} --device-code."
+    return ""
 
 
 def _problem(value: Secret, env: Mapping[str, str]) -> str:

@@ -1,25 +1,17 @@
 """Resolves the credentials of a request: the key of a provider, and the headers that go with it.
 
 The sources of a key, in this order: `--api-key`, the login or key in auth.json, the key in models.json, the provider's
-environment variables, and for Vertex AI the application default credentials of Google. Whether there is one is
-determined without running a command; a command runs when a request needs its output. A header that carries a key counts
-as one. Has no knowledge of the models.
+environment variables, Google's credentials. Whether there is one is determined without running a command; a command
+runs when a request needs its output. A header that carries a key counts as one. Has no knowledge of the models.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pinnace_agent.config.credentials.credentials import (
-    AUTHENTICATION_HEADERS,
-    VERTEX,
-    AuthFile,
-    Credentials,
-    StoredKey,
-    google_path,
-)
+from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, Credentials, StoredKey
 from pinnace_agent.config.credentials.known_keys import learn_keys, learn_login
-from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, index, key_variables, usual_variable
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, VERTEX_PROVIDER, index, key_variables, usual_variable
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
 from pinnace_agent.config.values import (
     UnresolvedValue,
@@ -56,7 +48,7 @@ class _KeySource(NamedTuple):
     login: "Login | None" = None
     """The login whose token is the key, in place of `value`."""
     google: Path | None = None
-    """The file of Google's credentials whose token is the key, in place of `value`."""
+    """The file of the credentials whose token is the key, in place of `value`."""
 
 
 class _LoginRefused(Exception):
@@ -210,8 +202,11 @@ class CredentialResolver:
             if env.get(name):
                 is_bearer = name in index().bearer_variables
                 return _KeySource(Secret(f"${name}"), f"the variable {name}", is_bearer=is_bearer)
-        if (path := google_path(provider, env)) is not None:
-            return _KeySource(_NO_SECRET, "the application default credentials", is_bearer=True, google=path)
+        if provider == VERTEX_PROVIDER:
+            from pinnace_agent.llm.google.location import usable_path
+
+            if (path := usable_path(env)) is not None:
+                return _KeySource(_NO_SECRET, "Google's credentials", is_bearer=True, google=path)
         return None
 
     async def _key_of(self, provider: str, source: _KeySource) -> str:
@@ -294,11 +289,9 @@ class CredentialResolver:
                 interpolate(value, env)
             except UnresolvedValue as why:
                 return f"The key in {name} can't be used: {why}."
-        if provider == VERTEX:
-            from pinnace_agent.config.credentials.google_credentials import what_is_missing
+        from pinnace_agent.config.credentials.key_status import advice
 
-            return what_is_missing(env)
-        return ""
+        return advice(provider, env)
 
 
 def _vendor_method(provider: str, path: Path) -> "LoginMethod | None":
