@@ -13,7 +13,8 @@ from tests.agent.llm.test_llm_codex_like_the_original import token
 
 from pinnace_agent.config.credentials.codex_login import CodexLogin
 from pinnace_agent.config.credentials.credentials import read_auth
-from pinnace_agent.config.credentials.device_login import DeviceCode, device_login_of
+from pinnace_agent.config.credentials.device_login import DeviceCode
+from pinnace_agent.config.credentials.login_methods import device_login_of
 from pinnace_agent.config.credentials.logins import LoginFailed
 from pinnace_agent.config.credentials.resolver import CredentialResolver
 from pinnace_agent.config.credentials.vendor_logins import VENDORS

@@ -75,7 +75,7 @@ MOST_MODULES_BEYOND_TRIO: Final = 186
 # where a process has several. 4,000 for the completions of arguments and the text of the client's editor. 3,000 for
 # where sub-agents reach the agent that starts them, and their settings. 1,000 for the declaration of messages to them.
 # 3,000 for answers that lack what they claim to hold, unknown stop reasons, and the choice of who refreshes a login;
-# their words and the refresh are loaded later. 1,500 for the variables of a provider's entry, which go with requests, and
+# their words and the refresh are loaded later. 1,500 for the variables of a provider's entry, which requests carry, and
 # for the source of a key that Google's credentials are; they and their tokens are loaded later.
 MOST_OWN_BYTES: Final = 1_068_500
 HEAVY: Final = frozenset(

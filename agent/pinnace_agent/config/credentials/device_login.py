@@ -6,14 +6,13 @@ or a code but the one that the user is to enter. Not for start-up: it uses the H
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import trio
 
 from pinnace_agent.config.credentials.authorization_servers import Answer, ask_form, refusal, seconds
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_safe_endpoint, is_token, new_login
-from pinnace_agent.config.credentials.vendor_logins import Vendor, vendor_of
+from pinnace_agent.config.credentials.vendor_logins import Vendor
 from pinnace_agent.files.relaxed_json import JsonObject
 
 _INTERVAL_S: Final = 5.0  # RFC 8628: where the server names none, and what `slow_down` adds
@@ -129,15 +128,3 @@ class DeviceLogin:
 
     def _url(self, path: str) -> str:
         return f"{self._vendor.url.rstrip('/')}{path}"
-
-
-def device_login_of(provider: str, folder: Path) -> DeviceLogin | None:
-    """Return how a provider logs in. Arguments, result and errors as of `vendor_of`."""
-    vendor = vendor_of(provider, folder)
-    if vendor is None:
-        return None
-    if vendor.is_codex:
-        from pinnace_agent.config.credentials.codex_login import CodexLogin
-
-        return CodexLogin(vendor)
-    return DeviceLogin(vendor)

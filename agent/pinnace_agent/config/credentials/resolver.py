@@ -295,7 +295,7 @@ class CredentialResolver:
 
 
 def _vendor_method(provider: str, path: Path) -> "LoginMethod | None":
-    from pinnace_agent.config.credentials.device_login import device_login_of
+    from pinnace_agent.config.credentials.login_methods import device_login_of
     from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong
 
     try:
