@@ -14,6 +14,7 @@ import trio
 from pinnace_agent.config.credentials.authorization_servers import Answer, ask_json, refusal, seconds
 from pinnace_agent.config.credentials.device_login import DeviceCode, DeviceLogin
 from pinnace_agent.config.credentials.logins import Login, LoginFailed
+from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.llm.openai_responses.codex import account_of
 
 _CODE_S: Final = 900.0
@@ -86,4 +87,4 @@ def _interval_s(value: object) -> float:
 
 def _code_of(answer: Answer) -> object:
     error = answer.body.get("error")
-    return error.get("code") if isinstance(error, dict) else error
+    return error.get("code") if is_object(error) else error
