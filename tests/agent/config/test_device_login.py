@@ -25,6 +25,8 @@ from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.files.file_lock import file_lock
 from pinnace_agent.llm.transport.client import close_clients
 
+# `test_codex_login` has the one that is not made as RFC 8628 has it.
+PROVIDERS = [provider for provider, vendor in VENDORS.items() if not vendor.is_codex]
 AGENTS = 4
 EXPIRIES = 2
 
@@ -54,7 +56,7 @@ def login_at(server: AuthorizationServer, provider: str = "xai") -> DeviceLogin:
     return DeviceLogin(VENDORS[provider]._replace(url=server.url))
 
 
-@pytest.mark.parametrize("provider", VENDORS)
+@pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_user_logs_in_with_a_code(provider: str) -> None:
     shown: list[DeviceCode] = []
     with AuthorizationServer(pending=("authorization_pending", "slow_down", "authorization_pending")) as server:
@@ -106,7 +108,7 @@ async def test_no_token_is_sent_in_the_clear(server: AuthorizationServer) -> Non
     assert [] == server.requests
 
 
-@pytest.mark.parametrize("provider", VENDORS)
+@pytest.mark.parametrize("provider", PROVIDERS)
 async def test_an_expired_login_is_refreshed_and_used(
     provider: str, tmp_path: Path, server: AuthorizationServer
 ) -> None:

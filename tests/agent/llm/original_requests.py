@@ -1,6 +1,7 @@
 """What the original sends for a conversation and reads from an answer, release 1.5.2, asked as a library.
 
 One API is asked, without a process of RPC. Its client is given a `fetch` that sends nothing and returns the answer.
+Whatever else it wants goes to a server on this machine, which gives it a token.
 """
 
 import json
@@ -16,25 +17,39 @@ from pinnace_agent.llm.request import ToolSpec
 from pinnace_spec.records.messages import Message, Model, ThinkingLevel
 
 SCRIPT: Final = """
+import { once } from "node:events";
 import { readdirSync } from "node:fs";
+import http from "node:http";
+import https from "node:https";
+import { zstdDecompressSync } from "node:zlib";
 const folder = process.argv[1];
+const tokens = http.createServer((_, response) => {
+  response.setHeader("content-type", "application/json");
+  response.end(JSON.stringify({ access_token: "token", expires_in: 3600, token_type: "Bearer" }));
+}).listen(0, "127.0.0.1");
+await once(tokens, "listening");
+tokens.unref();
+https.request = (url, options, ...rest) => http.request(
+  { ...options, protocol: "http:", agent: undefined, host: "127.0.0.1", port: tokens.address().port }, ...rest
+);
 let input = "";
 for await (const piece of process.stdin) input += piece;
 const answers = [];
+const plain = (body) => typeof body === "string" ? body : zstdDecompressSync(body);
 for (const { model, context, options, variables, answer, status } of JSON.parse(input)) {
   Object.assign(process.env, variables);
   const name = readdirSync(folder).find((each) => each.startsWith(`${model.api}-`));
   const { streamSimple } = await import(`${folder}/${name}`);
   const sent = {};
-  const fetch = async (url, { headers, body }) => {
+  const fetch = globalThis.fetch = async (url, { headers, body }) => {
     const told = [...new Headers(headers)].filter(([name]) => !/^x-stainless|^user-agent/.test(name));
-    Object.assign(sent, { url: String(url), headers: Object.fromEntries(told), body: JSON.parse(body) });
+    Object.assign(sent, { url: String(url), headers: Object.fromEntries(told), body: JSON.parse(plain(body)) });
     return new Response(answer ?? "", { status: status ?? 200, headers: { "content-type": "text/event-stream" } });
   };
   const message = await streamSimple(model, context, { apiKey: "key", fetch, ...options }).result();
   const { content, stopReason, rawStopReason, responseId, errorMessage, usage } = message;
-  const { cost, ...tokens } = usage;
-  const found = { content, stopReason, rawStopReason, responseId, errorMessage, usage: tokens };
+  const { cost, ...counts } = usage;
+  const found = { content, stopReason, rawStopReason, responseId, errorMessage, usage: counts };
   answers.push(answer !== undefined ? found : "url" in sent ? sent : { error: errorMessage });
   for (const each of Object.keys(variables)) delete process.env[each];
 }
@@ -53,6 +68,7 @@ class Conversation(NamedTuple):
     tools: Sequence[ToolSpec] = ()
     variables: dict[str, str] = {}  # noqa: RUF012 - never changed
     own_variables: dict[str, str] = {}  # noqa: RUF012 - never changed
+    key: str | None = "key"
 
 
 def ask_original(original: Sequence[str], asked: Sequence[Conversation]) -> list[Record]:
@@ -89,7 +105,7 @@ def _run(original: Sequence[str], cases: Sequence[Record]) -> list[Record]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    answers: list[Record] = json.loads(done.stdout)
+    answers: list[Record] = json.loads(done.stdout.strip().rpartition("\n")[2])  # behind warnings of its client
     return answers
 
 
@@ -100,7 +116,13 @@ def _case(asked: Conversation) -> dict[str, Any]:
     return {
         "model": asked.model,
         "context": {"messages": [system, *asked.messages]},
-        "options": {"sessionId": "s1", "env": asked.own_variables, **reasoning},
+        "options": {
+            "apiKey": asked.key,
+            "transport": "sse",
+            "sessionId": "s1",
+            "env": asked.own_variables,
+            **reasoning,
+        },
         "variables": asked.variables,
     }
 

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
-from pinnace_agent.config.models.builtin import ambient_variables, key_variables
+from pinnace_agent.config.credentials.vendor_logins import has_login
+from pinnace_agent.config.models.builtin import VERTEX_PROVIDER, ambient_variables, index, key_variables
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import (
     UnresolvedValue,
@@ -18,9 +19,10 @@ from pinnace_agent.config.values import (
     is_configured,
     legacy_variable,
 )
+from pinnace_agent.llm.google.location import usable_path, what_is_missing
 from pinnace_agent.redaction.policy import Secret
 
-Source = Literal["auth.json", "models.json", "header", "variable", "login"]
+Source = Literal["auth.json", "models.json", "header", "variable", "login", "google"]
 
 
 class KeyStatus(NamedTuple):
@@ -28,7 +30,8 @@ class KeyStatus(NamedTuple):
 
     provider: str
     source: Source | None = None
-    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of auth.json."""
+    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of auth.json.
+    `google`: application default credentials."""
     variable: str | None = None
     """Its name, if that is the source."""
     is_usable: bool = False
@@ -58,6 +61,8 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     for name in key_variables(provider):
         if env.get(name):
             return KeyStatus(provider, "variable", name, is_usable=True)
+    if provider == VERTEX_PROVIDER and usable_path(env) is not None:
+        return KeyStatus(provider, "google", is_usable=True)
     for name, value in access.headers.items():
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
             return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
@@ -69,6 +74,16 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
         if value is not None:
             return KeyStatus(provider, source, problem=_problem(value, env))
     return KeyStatus(provider)
+
+
+def advice(provider: str, env: Mapping[str, str]) -> str:
+    """Return what else than a key a provider takes, and what is missing for it; empty if it takes nothing else."""
+    if provider == VERTEX_PROVIDER:
+        return what_is_missing(env)
+    if not key_variables(provider) and has_login(provider):
+        return f"Or log in: pinnace auth login {provider} --device-code."
+    groups = index().ambient_variables.get(provider, ())
+    return f"Set the key, or {', or '.join(' and '.join(group) for group in groups)}." if groups else ""
 
 
 def _problem(value: Secret, env: Mapping[str, str]) -> str:

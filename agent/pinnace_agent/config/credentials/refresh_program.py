@@ -18,7 +18,7 @@ from pathlib import Path
 import trio
 
 from pinnace_agent.config.credentials.auth_file import LockedAuth
-from pinnace_agent.config.credentials.device_login import device_login_of
+from pinnace_agent.config.credentials.login_methods import device_login_of
 from pinnace_agent.config.credentials.login_refresh import REFRESH_LIMIT_S, exchange
 from pinnace_agent.config.credentials.logins import LoginFailed
 from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong

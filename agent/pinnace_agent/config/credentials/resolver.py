@@ -1,9 +1,9 @@
 """Resolves the credentials of a request: the key of a provider, and the headers that go with it.
 
 The sources of a key, in this order: `--api-key`, the login or key in auth.json, the key in models.json, the provider's
-environment variables. Whether there is one is determined without running a command; a command runs when a request
-needs its output. A header that carries a key counts as one, and so do the variables by which a cloud gives credentials
-to programs. Has no knowledge of the models.
+environment variables, Google's credentials. Whether there is one is determined without running a command; a command
+runs when a request needs its output. A header that carries a key counts as one, and so do the variables by which a
+cloud gives credentials to programs. Has no knowledge of the models.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS,
 from pinnace_agent.config.credentials.known_keys import learn_keys, learn_login
 from pinnace_agent.config.models.builtin import (
     OFFLINE_PROVIDER,
+    VERTEX_PROVIDER,
     ambient_variables,
     index,
     key_variables,
@@ -34,6 +35,7 @@ from pinnace_spec.records.messages import Model
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # loaded with the first login
+    from pinnace_agent.config.credentials.google_credentials import GoogleTokens
     from pinnace_agent.config.credentials.login_refresh import LoginStore
     from pinnace_agent.config.credentials.logins import Login, LoginMethod
 
@@ -53,6 +55,8 @@ class _KeySource(NamedTuple):
     """Whether it is a token, sent as `Authorization: Bearer` only."""
     login: "Login | None" = None
     """The login whose token is the key, in place of `value`."""
+    google: Path | None = None
+    """The file of the credentials whose token is the key, in place of `value`."""
 
 
 class _LoginRefused(Exception):
@@ -72,6 +76,7 @@ class CredentialResolver:
         self._methods: dict[str, LoginMethod] = {}
         self._renewed: dict[str, Login] = {}
         self._logins: LoginStore | None = None
+        self._google: dict[Path, GoogleTokens] = {}
         learn_keys(catalog, auth, env)
 
     def __repr__(self) -> str:
@@ -88,6 +93,7 @@ class CredentialResolver:
         self._auth = read._auth  # its keys were registered with the redactor when it was read
         self._kept.clear()
         self._renewed.clear()
+        self._google.clear()
 
     def use(self, provider: str, key: str) -> None:
         """Use this key for a provider, before any other, for the life of the process."""
@@ -208,11 +214,18 @@ class CredentialResolver:
             if env.get(name):
                 is_bearer = name in index().bearer_variables
                 return _KeySource(Secret(f"${name}"), f"the variable {name}", is_bearer=is_bearer)
+        if provider == VERTEX_PROVIDER:
+            from pinnace_agent.llm.google.location import usable_path
+
+            if (path := usable_path(env)) is not None:
+                return _KeySource(_NO_SECRET, "Google's credentials", is_bearer=True, google=path)
         return None
 
     async def _key_of(self, provider: str, source: _KeySource) -> str:
         if source.login is not None:
             return await self._token_of(provider, source.login)
+        if source.google is not None:
+            return await self._google_token(source.google)
         if source.is_kept and provider in self._kept:
             return self._kept[provider].reveal()
         try:
@@ -253,6 +266,15 @@ class CredentialResolver:
             raise _LoginRefused("get_api_key must return a key, a string of printable ASCII characters")
         return key
 
+    async def _google_token(self, path: Path) -> str:
+        from pinnace_agent.config.credentials.google_credentials import GoogleTokens
+        from pinnace_agent.config.credentials.logins import LoginFailed
+
+        try:
+            return await self._google.setdefault(path, GoogleTokens(path)).token()
+        except LoginFailed as why:
+            raise _LoginRefused(str(why)) from None
+
     async def _resolve_headers(self, provider: str, model_id: str) -> dict[str, str]:
         env = self._env_of(provider)
         own = self._catalog.headers_of(provider).get(model_id, {})
@@ -279,8 +301,9 @@ class CredentialResolver:
                 interpolate(value, env)
             except UnresolvedValue as why:
                 return f"The key in {name} can't be used: {why}."
-        groups = index().ambient_variables.get(provider, ())
-        return f"Set the key, or {', or '.join(' and '.join(group) for group in groups)}." if groups else ""
+        from pinnace_agent.config.credentials.key_status import advice
+
+        return advice(provider, env)
 
 
 def _quoted(key: Secret) -> Secret:

@@ -27,6 +27,8 @@ class Vendor(NamedTuple):
     """How long before its end a token counts as expired, as pi writes it."""
     default_life_s: float = 3600.0
     """Of a token whose server does not say how long it is good."""
+    is_codex: bool = False
+    """Whether it gives codes as `codex_login` says, instead of RFC 8628."""
 
 
 VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
@@ -39,6 +41,14 @@ VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
             token_path="/oauth2/token",
             scope="openid profile email offline_access grok-cli:access api:access",
             early_s=300.0,
+        ),
+        "openai-codex": Vendor(
+            name="ChatGPT",
+            client_id="app_EMoamEEZ73f0CkXaXp7hrann",
+            url="https://auth.openai.com",
+            device_path="/api/accounts/deviceauth/usercode",
+            token_path="/oauth/token",
+            is_codex=True,
         ),
         "kimi-coding": Vendor(
             name="Kimi Code",

@@ -16,6 +16,8 @@ from pinnace_agent.files.relaxed_json import JsonObject
 
 OFFLINE_PROVIDER: Final = "offline"
 """The provider of the offline model, which no file describes."""
+VERTEX_PROVIDER: Final = "google-vertex"
+"""The provider that takes tokens of Google's credentials."""
 
 # Not through importlib.resources, which costs a start a millisecond: a wheel is unpacked.
 FOLDER: Final = Path(__file__).parent / "providers"

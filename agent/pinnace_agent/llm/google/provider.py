@@ -14,8 +14,8 @@ from pinnace_agent.llm.google.stream import ChunkReader
 from pinnace_agent.llm.request import LlmRequest, secrets_of
 from pinnace_agent.llm.transport.exchange import exchange
 
-# The body contains the status.
-_FORM: Final = RefusalForm("", is_whole=True)
+REFUSAL_FORM: Final = RefusalForm("", is_whole=True)
+"""The body contains the status."""
 
 
 class GoogleGenerativeAIProvider:
@@ -23,5 +23,5 @@ class GoogleGenerativeAIProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
-        texts = FailureTexts(secrets_of(request), _FORM)
+        texts = FailureTexts(secrets_of(request), REFUSAL_FORM)
         await exchange(request, builder, partial(http_request, request), ChunkReader(builder, texts), texts)

@@ -25,7 +25,7 @@ _DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "example", "examp
 
 def http_request(request: LlmRequest) -> HttpRequest:
     """Put a request together."""
-    return HttpRequest(url=_url(request), headers=_headers(request), body=compact_body(request_body(request)))
+    return HttpRequest(url=_url(request), headers=request_headers(request), body=compact_body(request_body(request)))
 
 
 def request_body(request: LlmRequest) -> Wire:
@@ -64,7 +64,8 @@ def _url(request: LlmRequest) -> str:
     return f"{base}/{quote(path, safe='/:@')}:streamGenerateContent?alt=sse"
 
 
-def _headers(request: LlmRequest) -> dict[str, str]:
+def request_headers(request: LlmRequest) -> dict[str, str]:
+    """Return the headers: with the key, if there is one, and those of the configuration."""
     headers = {"Content-Type": "application/json"}
     if request.api_key:
         headers["x-goog-api-key"] = request.api_key

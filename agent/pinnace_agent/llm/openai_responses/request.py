@@ -48,7 +48,9 @@ def body_with(request: LlmRequest, compat: ResponsesCompat, cache_fields: Wire) 
     if max_tokens is not None and compat.supports_max_output_tokens:
         body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, max_tokens)
     if request.tools:
-        body["tools"] = _tools(request.tools, compat)
+        # Left out it would mean strict, and then every schema must be of OpenAI's kind.
+        strict: Wire = {"strict": False} if compat.supports_strict_mode else {}
+        body["tools"] = wire_tools(request.tools, strict)
     body |= _thinking_fields(request, compat)
     body |= model.get("samplingParams") or {}
     by_level = model.get("samplingParamsByThinkingLevel") or {}
@@ -89,9 +91,8 @@ def cache_key(request: LlmRequest) -> Wire:
     return {"prompt_cache_key": request.session_id[:_MAX_CACHE_KEY_CHARS]} if request.session_id else {}
 
 
-def _tools(tools: Sequence[ToolSpec], compat: ResponsesCompat) -> list[Wire]:
-    # Left out it would mean strict, and then every schema must be of OpenAI's kind.
-    strict: Wire = {"strict": False} if compat.supports_strict_mode else {}
+def wire_tools(tools: Sequence[ToolSpec], strict: Wire) -> list[Wire]:
+    """Return the descriptions of tools; `strict` holds the field that says whether answers must follow the schema."""
     return [
         {
             "type": "function",

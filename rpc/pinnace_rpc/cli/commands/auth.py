@@ -45,6 +45,7 @@ _SOURCES: Final[Mapping[str, str]] = {
     "models.json": "apiKey in models.json",
     "header": "header in models.json",
     "login": "login in auth.json",
+    "google": "application default credentials",
 }
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import trio
 
-from pinnace_agent.config.credentials.device_login import DeviceCode, device_login_of
+from pinnace_agent.config.credentials.device_login import DeviceCode
+from pinnace_agent.config.credentials.login_methods import device_login_of
 from pinnace_agent.config.credentials.logins import Login, LoginFailed
 from pinnace_agent.config.credentials.vendor_logins import VENDORS, LoginSettingsWrong
 from pinnace_agent.llm.transport.client import close_clients

@@ -61,6 +61,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "otel": "opentelemetry.sdk",
     "ray": "ray",
     "tui": "textual",
+    "vertex": "cryptography",
 }
 _TITLES: Final[Mapping[str, str]] = {
     "program": "Program",

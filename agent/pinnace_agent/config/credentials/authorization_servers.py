@@ -1,0 +1,119 @@
+"""One question to an authorisation server, and its answer.
+
+Decides where tokens may be sent, how long an answer may take and how much of it is read. No text has a token: of an
+answer only the words that are made for people are shown. Not for start-up: it uses the HTTP client.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlencode
+
+import trio
+
+from pinnace_agent.config.credentials.logins import LoginFailed, is_safe_endpoint
+from pinnace_agent.core.json_access import as_amount
+from pinnace_agent.files.relaxed_json import is_object
+from pinnace_agent.llm.transport.client import client_for
+from pinnace_agent.llm.transport.proxies import ProxyUnusable
+
+if TYPE_CHECKING:
+    import httpx
+
+REQUEST_LIMIT_S: Final = 20.0
+"""For one answer. A refresh holds the lock of auth.json for as long."""
+MAX_BYTES: Final = 64 * 1024
+"""Of one answer; the rest is not read."""
+_LONGEST_S: Final = 1e9  # some thirty years: a server may send any number
+_MAX_SHOWN_CHARS: Final = 300
+
+
+class Answer(NamedTuple):
+    """What a server has answered; the body is empty if it was no JSON object."""
+
+    status: int
+    body: Mapping[str, object]
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the same question may succeed later."""
+        return self.status == 429 or self.status >= 500
+
+
+async def ask_form(name: str, url: str, fields: Mapping[str, str]) -> Answer:
+    """Send a form, as RFC 6749 wants it.
+
+    Args:
+        name: Of the server, for users.
+        url: Where tokens may be sent (`is_safe_endpoint`).
+        fields: Of the form.
+
+    Raises:
+        LoginFailed: There is no answer, or nothing may be sent there.
+    """
+    return await _ask(name, url, "application/x-www-form-urlencoded", urlencode(fields).encode())
+
+
+async def ask_json(name: str, url: str, members: Mapping[str, str]) -> Answer:
+    """Send an object. Arguments, result and errors as of `ask_form`."""
+    return await _ask(name, url, "application/json", json.dumps(members).encode())
+
+
+def refusal(name: str, what: str, answer: Answer) -> LoginFailed:
+    """Return the failure with the words of the server that are made for people.
+
+    Args:
+        name: Of the server.
+        what: What it does: `refuses the login`.
+        answer: Its answer.
+    """
+    words: list[object] = [answer.body.get("error"), answer.body.get("error_description")]
+    if is_object(said := words[0]):  # of OpenAI
+        words = [said.get("code") or said.get("type"), said.get("message")]
+    text = ": ".join(str(each) for each in words if each)
+    shown = "".join(each if each.isprintable() else " " for each in text)[:_MAX_SHOWN_CHARS]
+    return LoginFailed(f"{name} {what} ({answer.status}{f', {shown}' if shown else ''})")
+
+
+def seconds(value: object, default: float) -> float:
+    """Read how long something takes or lasts; the default where that is no number, or not positive."""
+    return min(as_amount(value) or default, _LONGEST_S)
+
+
+async def _ask(name: str, url: str, content_type: str, content: bytes) -> Answer:
+    import httpx
+
+    if not is_safe_endpoint(url):
+        raise LoginFailed(f"{name}: an authorisation server must be on an https address, not {url}")
+    headers = {"Accept": "application/json", "Content-Type": content_type}
+    try:
+        with trio.fail_after(REQUEST_LIMIT_S):
+            client = await client_for(url)
+            request = client.build_request("POST", url, headers=headers, content=content)
+            response = await client.send(request, stream=True)
+            body = await _body(response)
+    except trio.TooSlowError:
+        raise LoginFailed(f"{name} has a temporary failure: no token in {REQUEST_LIMIT_S:g} s (timeout)") from None
+    except (httpx.HTTPError, OSError) as error:
+        why = str(error) or type(error).__name__
+        raise LoginFailed(f"{name} can't be reached (connection error): {why}") from None
+    except (httpx.InvalidURL, ProxyUnusable) as error:
+        raise LoginFailed(f"{name} can't be reached: {error}") from None
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        value = None
+    return Answer(response.status_code, value if is_object(value) else {})
+
+
+async def _body(response: "httpx.Response") -> bytes:
+    body = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > MAX_BYTES:
+                break
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 0.1):
+            await response.aclose()
+    return bytes(body)
