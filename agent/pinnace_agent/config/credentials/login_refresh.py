@@ -23,7 +23,7 @@ from pinnace_agent.config.credentials.logins import Login, LoginFailed, LoginMet
 from pinnace_agent.core.finishing import finish_within
 from pinnace_agent.files.file_lock import WAIT_S
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
-from pinnace_agent.shell.child_processes import children
+from pinnace_agent.shell.child_processes import Child, children
 
 # One exchange with an authorisation server; the lock of auth.json is held meanwhile.
 REFRESH_LIMIT_S: Final = 30.0
@@ -130,6 +130,7 @@ async def _refreshed_here(provider: str, login: Login, method: LoginMethod, lock
 async def _refreshed_apart(path: Path, provider: str, lock: LockedAuth) -> Login:
     """Leave the lock and the refresh to a process of its own, and wait for it. It goes on when this is cancelled."""
     words = [sys.executable, "-P", "-m", _PROGRAM, provider, str(path), *map(str, lock.descriptors)]
+    child: Child | None = None
     with trio.CancelScope(shield=True):  # once it is started, the lock is its own
         child = await children().start(
             words,
@@ -143,6 +144,7 @@ async def _refreshed_apart(path: Path, provider: str, lock: LockedAuth) -> Login
         await trio.to_thread.run_sync(lock.leave)
     said = bytearray()
     status: int | None = None
+    assert child is not None
     assert child.process.stdout is not None
     async with child.process.stdout:
         with trio.move_on_after(REFRESH_LIMIT_S) as scope:
