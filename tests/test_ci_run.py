@@ -3,6 +3,7 @@
 The real script runs in a folder of its own, where each part is a stand-in that says a line and exits as the test wants.
 """
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,7 +28,14 @@ def _run(folder: Path, failing: str = "") -> subprocess.CompletedProcess[str]:
         path.write_text(_STAND_IN.format(name=name, failing=failing))
         path.chmod(0o755)
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
-    return subprocess.run(["bash", folder / ".ci" / "run"], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        ["bash", folder / ".ci" / "run"],
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_a_run_of_which_all_passes_exits_with_0(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Makes this process the parent of its orphaned descendants. Linux only.
 
-That it is closed to others of its user is the business of each program (`options/closing`).
+That it is closed to others of its user is the business of each program (`closing`).
 """
 
 import os

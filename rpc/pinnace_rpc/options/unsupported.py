@@ -31,7 +31,7 @@ UPDATES: Final = UnsupportedFeature(
     "install a newer checkout with `scripts/setup`; pinnace never looks for updates",
 )
 LOGIN: Final = UnsupportedFeature(
-    "Built-in logins (OAuth) of providers other than `xai` and `kimi-coding`",
+    "Built-in logins (OAuth) of providers other than `xai`, `kimi-coding` and `openai-codex`",
     "log in by an extension that registers the provider with `oauth`, or use a key: `pinnace auth login PROVIDER`; "
     "logins of pi are used while they are valid",
 )

@@ -23,12 +23,14 @@ from pinnace_agent.config.credentials.login_refresh import REFRESH_LIMIT_S, exch
 from pinnace_agent.config.credentials.logins import LoginFailed
 from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong
 from pinnace_agent.llm.transport.client import close_clients
+from pinnace_agent.shell.closing import protect
 
 
 def main(arguments: Sequence[str]) -> None:
     """Refresh, store, release the lock, and say what has failed."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    protect()
     provider, path, *descriptors = arguments
     lock = LockedAuth(Path(path), descriptors=[int(each) for each in descriptors])
     try:

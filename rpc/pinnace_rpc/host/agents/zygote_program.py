@@ -31,7 +31,7 @@ ROOMS: Final = (
     *("pinnace_rpc.server", "pinnace_rpc.cli", "pinnace_rpc.options", "pinnace_rpc.results", "pinnace_rpc.subagents"),
 )
 """Those that are loaded with all their modules."""
-NOT_LOADED: Final = ("pinnace_rpc.cli.commands", "pinnace_agent.telemetry.otel")
+NOT_LOADED: Final = ("pinnace_rpc.cli.commands", "pinnace_agent.telemetry.otel", "cryptography")
 """Nothing of mode rpc; and what few agents want, each of which loads it, with threads, as soon as it is forked."""
 LATER: Final = (
     *"anyio._backends._trio certifi codecs ctypes decimal difflib email.utils encodings.idna getpass hashlib".split(),
@@ -65,7 +65,7 @@ def main() -> int:
     added = added_variables()
     zygote = Zygote(int(sys.argv[1]), identity())
     preload()
-    from pinnace_rpc.options.closing import protect
+    from pinnace_agent.shell.closing import protect
 
     protect()
     gc.collect()
