@@ -220,7 +220,7 @@ MAY_START = {
     },
     # The exchange of two names, which Python does not have.
     "agent/pinnace_agent/packages/staging.py": {"ctypes.CDLL", "ctypes.get_errno"},
-    "agent/pinnace_agent/shell/closing.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
+    "rpc/pinnace_rpc/options/closing.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "agent/pinnace_agent/shell/protection.py": {"ctypes.CDLL", "ctypes.c_ulong", "ctypes.get_errno"},
     "rpc/pinnace_rpc/attach/finding.py": {"subprocess.Popen"},
     "rpc/pinnace_rpc/client/connection/process.py": {"subprocess.Popen"},

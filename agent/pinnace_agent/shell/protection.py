@@ -1,15 +1,16 @@
-"""Makes this process the parent of its orphaned descendants. Linux only.
+"""Makes this process the parent of its orphaned descendants, and closes a program of the agent. Linux only.
 
-That it is closed to others of its user is the business of each program (`closing`).
+A program of the command line closes itself before it loads anything of the agent (`options/closing`).
 """
 
 import os
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Final
 
+_PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
@@ -25,6 +26,18 @@ def adopt_orphans() -> None:
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _adopts[0] = True
+
+
+def protect() -> None:
+    """Deny other processes of this user the memory, environment and descriptors of this one; write no core dumps.
+
+    For a program that handles secrets, before it reads them. What the system refuses is left as it is.
+    """
+    import resource
+
+    with suppress(OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        _prctl(_PR_SET_DUMPABLE, 0)
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def protect_process() -> None:
     They could write into the pipes of a client, of the host or of the terminal what grants them more, and read keys in
     the environment. What can't be done is reported on stderr.
     """
-    from pinnace_agent.shell.closing import protect
+    from pinnace_rpc.options.closing import protect
 
     if (problem := protect()) is not None and sys.stderr is not None:
         sys.stderr.write(f"pinnace: warning: {problem}\n")

@@ -272,7 +272,9 @@ def test_an_agent_ends_at_once_while_a_login_is_refreshed_and_the_login_is_store
     t = time.time()
     _, stderr = agent.communicate(timeout=60)
     print("TT", time.time() - t)
-    assert programs(path)
+    [program] = programs(path)
+    limits = Path(f"/proc/{program}/limits").read_text().splitlines()
+    assert [each.split()[4] for each in limits if each.startswith("Max core file size")] == ["0"]  # it is protected
     gate.open()
     with file_lock(path):
         pass  # the process has given it back

@@ -138,7 +138,7 @@ def test_a_process_that_is_protected_dumps_no_core() -> None:
         "import resource\n"
         "hard = resource.getrlimit(resource.RLIMIT_CORE)[1]\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))\n"
-        "from pinnace_agent.shell.closing import protect\n"
+        "from pinnace_rpc.options.closing import protect\n"
         "assert protect() is None\n"
         "assert resource.getrlimit(resource.RLIMIT_CORE) == (0, hard)\n"
     )

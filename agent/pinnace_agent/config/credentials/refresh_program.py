@@ -23,7 +23,7 @@ from pinnace_agent.config.credentials.login_refresh import REFRESH_LIMIT_S, exch
 from pinnace_agent.config.credentials.logins import LoginFailed
 from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong
 from pinnace_agent.llm.transport.client import close_clients
-from pinnace_agent.shell.closing import protect
+from pinnace_agent.shell.protection import protect
 
 
 def main(arguments: Sequence[str]) -> None:

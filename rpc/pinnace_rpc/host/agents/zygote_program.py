@@ -65,7 +65,7 @@ def main() -> int:
     added = added_variables()
     zygote = Zygote(int(sys.argv[1]), identity())
     preload()
-    from pinnace_agent.shell.closing import protect
+    from pinnace_rpc.options.closing import protect
 
     protect()
     gc.collect()
