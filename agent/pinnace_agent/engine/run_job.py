@@ -23,7 +23,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.shell.environment import tool_environment
 from pinnace_agent.tools.base import ToolContext, ToolResult
-from pinnace_spec.records.messages import AssistantMessage, FailureCode, Message, Model
+from pinnace_spec.records.messages import AssistantMessage, Message, Model
 from pinnace_spec.rules import errors
 from pinnace_statechart.effects import StartJob
 from pinnace_statechart.triggers import InternalEvent
@@ -98,12 +98,6 @@ class MessageSink:
 
 def _discard(_happening: InternalEvent) -> None:
     """Take a report that comes too late."""
-
-
-def _refuse(builder: MessageBuilder, kind: FailureCode, text: str) -> None:
-    """End a message for which nothing was sent."""
-    builder.signs = FailureSigns(kind=kind)
-    builder.fail(text)
 
 
 def _fail_excess(builder: MessageBuilder) -> None:
@@ -274,20 +268,20 @@ class RunJob:
         try:
             await self._session.sync()  # what a model answers to must not be lost when the answer is there
         except SaveError as error:
-            _refuse(builder, "not_saved", error.text)
+            builder.refuse("not_saved", error.text)
             return
         model = self._session.model
         if model is None:
-            _refuse(builder, "no_model", errors.NO_MODEL)
+            builder.refuse("no_model", errors.NO_MODEL)
             return
         registry = self._profile.registry
         provider = registry.provider_for(model)
         if provider is None:
-            _refuse(builder, "unsupported_api", unsupported_api(model["api"]).text)
+            builder.refuse("unsupported_api", unsupported_api(model["api"]).text)
             return
         credentials = await registry.credentials(model)
         if credentials.problem is not None:
-            _refuse(builder, "no_credentials", credentials.problem)
+            builder.refuse("no_credentials", credentials.problem)
             return
         messages: Sequence[Message] = tuple(self._session.messages)
         system_prompt = self._agent.system_prompt()

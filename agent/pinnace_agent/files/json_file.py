@@ -79,12 +79,10 @@ class LockedFile:
         places = _lock_places(path, self._target)
         if descriptors and len(descriptors) != len(places):
             raise ValueError("another lock")
-        self._locks: list[FileLock] = []
+        self._locks = [FileLock(lock_of(place), each) for place, each in zip(places, descriptors, strict=False)]
         try:
-            for number, place in enumerate(places):
-                has_it = bool(descriptors)
-                lock = FileLock(lock_of(place), descriptors[number]) if has_it else take_lock(place, wait_s)
-                self._locks.append(lock)
+            for place in places[len(self._locks) :]:
+                self._locks.append(take_lock(place, wait_s))
         except BaseException:
             self.release()
             raise

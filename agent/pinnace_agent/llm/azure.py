@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from pinnace_agent.core.surroundings import environment
-from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
+from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.request import LlmRequest
 
 _log = logging.getLogger("pinnace.llm")
@@ -53,8 +53,7 @@ def at_azure_or_fail(request: LlmRequest, builder: MessageBuilder) -> LlmRequest
     try:
         return at_azure(request)
     except AzureSettingsWrong as error:
-        builder.signs = FailureSigns(kind="bad_address")
-        builder.fail(str(error))
+        builder.refuse("bad_address", str(error))
         return None
 
 

@@ -385,6 +385,11 @@ class MessageBuilder:
         self._settle("error", error_message)
         self._seal()
 
+    def refuse(self, kind: FailureCode, error_message: str) -> None:
+        """End the message for which nothing was sent, for a reason of this kind."""
+        self.signs = FailureSigns(kind=kind)
+        self.fail(error_message)
+
     def abort(self, error_message: str = errors.REQUEST_ABORTED) -> None:
         """End the message because the user aborted it; open blocks are closed first.
 

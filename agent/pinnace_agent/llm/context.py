@@ -31,6 +31,9 @@ USER_IMAGE_OMITTED: Final = "(image omitted: model does not support images)"
 TOOL_IMAGE_OMITTED: Final = "(tool image omitted: model does not support images)"
 IMAGE_BLOCKED: Final = "(image omitted: the settings keep images from models)"
 NO_RESULT: Final = "No result provided"
+# For results without text, where an API wants one.
+NO_OUTPUT: Final = "(no tool output)"
+SEE_IMAGE: Final = "(see attached image)"
 
 # The id of a call without one, and the length to which an id is cut for a number, so that it is short enough for every
 # API.

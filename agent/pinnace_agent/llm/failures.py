@@ -95,6 +95,20 @@ class RefusalForm(NamedTuple):
 _OPENAI_FORM: Final = RefusalForm()
 
 
+class RefusedResponse(NamedTuple):
+    """A response whose status is not a success."""
+
+    status: int
+    body: bytes
+    """As much of it as was read."""
+    location: str | None = None
+    """Where a redirect points to; redirects are not followed, since the request carries a key."""
+    wanted_delay_s: float | None = None
+    """How long the server asks to wait; it is not part of an error's text."""
+    name: str | None = None
+    """The name of the error, where a header has it; only some APIs have names."""
+
+
 class FailureTexts:
     """Formats the errors of one request. Its secrets are redacted before a text is cut, so that no part remains."""
 
@@ -106,24 +120,9 @@ class FailureTexts:
         self._secrets = secrets
 
     # DEVIATION D-13: status and the whole error object.
-    def refused(
-        self,
-        status: int,
-        body: bytes,
-        location: str | None = None,
-        wanted_delay_s: float | None = None,
-        *,
-        name: str | None = None,
-    ) -> str:
-        """Return the error for a response whose status is not a success.
-
-        Args:
-            status: Of HTTP.
-            body: As much of it as was read.
-            location: Where a redirect points to; redirects are not followed, since the request carries a key.
-            wanted_delay_s: How long the server asks to wait; it is not part of the text.
-            name: The name of the error, where a header has it; only some APIs have names.
-        """
+    def refused(self, response: RefusedResponse) -> str:
+        """Return the error for a response whose status is not a success."""
+        status, body, location, wanted_delay_s, _ = response
         self.signs = FailureSigns(status, (), wanted_delay_s)
         if location is not None and 300 <= status < 400:
             place = self.shown(location)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_agent.llm.failures import MAX_BODY_CHARS, FailureTexts
+from pinnace_agent.llm.failures import MAX_BODY_CHARS, FailureTexts, RefusedResponse
 from pinnace_agent.redaction.policy import REDACTED
 from pinnace_agent.redaction.secrets import Secrets
 
@@ -35,7 +35,7 @@ TEXTS = FailureTexts(Secrets(KEY))
     ],
 )
 def test_a_refusal_begins_with_its_status_and_shows_the_body(status: int, body: bytes, text: str) -> None:
-    assert TEXTS.refused(status, body) == f"{status}{text}"
+    assert TEXTS.refused(RefusedResponse(status, body)) == f"{status}{text}"
 
 
 def test_what_the_provider_behind_a_gateway_said_is_added() -> None:
@@ -43,17 +43,17 @@ def test_what_the_provider_behind_a_gateway_said_is_added() -> None:
     body = json.dumps({"error": {"message": "m", "metadata": {"raw": {"a": 1}}}}).encode()
 
     assert TEXTS.broke_off(error) == "Provider returned error\nupstream: 503"
-    assert TEXTS.refused(502, body) == '502: {"message":"m","metadata":{"raw":{"a":1}}}'
+    assert TEXTS.refused(RefusedResponse(502, body)) == '502: {"message":"m","metadata":{"raw":{"a":1}}}'
 
 
 def test_a_redirect_says_where_to() -> None:
-    text = TEXTS.refused(301, b"<html>moved</html>", "https://example.test/v1")
+    text = TEXTS.refused(RefusedResponse(301, b"<html>moved</html>", "https://example.test/v1"))
 
     assert text.startswith("301 The server redirects to https://example.test/v1: ")
 
 
 def test_a_long_body_is_cut() -> None:
-    text = TEXTS.refused(500, b"x" * 5000)
+    text = TEXTS.refused(RefusedResponse(500, b"x" * 5000))
 
     assert text == f"500 {'x' * MAX_BODY_CHARS}... [truncated 1000 chars]"
 
@@ -129,7 +129,7 @@ def test_causes_that_go_round_in_a_circle_have_an_end() -> None:
     ],
 )
 def test_what_lets_a_request_in_is_hidden(secrets: Secrets, secret: str) -> None:
-    text = FailureTexts(secrets).refused(401, f"Incorrect key {secret}.".encode())
+    text = FailureTexts(secrets).refused(RefusedResponse(401, f"Incorrect key {secret}.".encode()))
 
     assert text == f"401 Incorrect key {REDACTED}."
 
@@ -157,7 +157,10 @@ def test_a_key_is_hidden_where_it_is_written_as_json() -> None:
     key = 'key-with-"quotes"\\and-more'
     body = json.dumps({"error": {"message": f"bad key {key}"}}).encode()
 
-    for text in (FailureTexts(Secrets(key)).refused(401, body), FailureTexts(Secrets(key)).refused(401, body[1:])):
+    for text in (
+        FailureTexts(Secrets(key)).refused(RefusedResponse(401, body)),
+        FailureTexts(Secrets(key)).refused(RefusedResponse(401, body[1:])),
+    ):
         assert REDACTED in text
         assert "quotes" not in text
 
@@ -165,7 +168,7 @@ def test_a_key_is_hidden_where_it_is_written_as_json() -> None:
 @given(st.integers(0, 60))
 def test_no_part_of_a_key_is_left_where_a_text_is_cut(before: int) -> None:
     padding = "x" * (MAX_BODY_CHARS - 30 + before)
-    text = TEXTS.refused(401, f"{padding}{KEY}{'y' * 100}".encode())
+    text = TEXTS.refused(RefusedResponse(401, f"{padding}{KEY}{'y' * 100}".encode()))
 
     assert "sk-" not in text
     assert "sk-" not in TEXTS.unreadable_chunk("odd", ("x" * (170 + before) + KEY + "y" * 100).encode())
@@ -180,9 +183,9 @@ def test_a_key_is_hidden_in_every_part_of_an_error(place: str) -> None:
     for text in (
         TEXTS.broke_off(error),
         TEXTS.broke_off({place: value}),
-        TEXTS.refused(401, json.dumps({"error": error}).encode()),
-        TEXTS.refused(401, json.dumps(error).encode()),
-        TEXTS.refused(302, b"", f"https://example.test/?key={KEY}"),
+        TEXTS.refused(RefusedResponse(401, json.dumps({"error": error}).encode())),
+        TEXTS.refused(RefusedResponse(401, json.dumps(error).encode())),
+        TEXTS.refused(RefusedResponse(302, b"", f"https://example.test/?key={KEY}")),
         TEXTS.error_event(json.dumps(error).encode()),
         TEXTS.transport_failed("Connection error", ValueError(KEY)),
     ):

@@ -7,7 +7,7 @@ from tests.agent.llm.recording import Recorder
 from tests.agent.samples import served_model
 
 from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
-from pinnace_agent.llm.failures import FailureTexts, retry_after_s
+from pinnace_agent.llm.failures import FailureTexts, RefusedResponse, retry_after_s
 from pinnace_agent.llm.openai_chat.provider import OpenAICompletionsProvider
 from pinnace_agent.llm.outcomes import MAX_RETRY_AFTER_S, Outcome, OutcomeKind, classify_failure, classify_response
 from pinnace_agent.llm.request import LlmRequest
@@ -199,7 +199,7 @@ def test_a_limit_of_something_else_than_tokens_is_no_overflow(text: str) -> None
 
 @pytest.mark.parametrize("status", [400, 413])
 def test_a_refusal_without_a_word_is_an_overflow_at_cerebras_alone(status: int) -> None:
-    text = FailureTexts(Secrets()).refused(status, b"")
+    text = FailureTexts(Secrets()).refused(RefusedResponse(status, b""))
 
     assert classify_failure(text, "cerebras").kind is OutcomeKind.OVERFLOW
     assert (classify_failure(text, "local").kind is OutcomeKind.OVERFLOW) is (status == 413)

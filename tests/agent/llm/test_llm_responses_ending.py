@@ -17,7 +17,7 @@ from tests.agent.llm import recording
 from tests.agent.llm.recording import Recorder
 from tests.agent.samples import prices, served_model
 
-from pinnace_agent.llm.failures import FailureTexts
+from pinnace_agent.llm.failures import FailureTexts, RefusedResponse
 from pinnace_agent.llm.openai_responses.provider import refusal_form
 from pinnace_agent.llm.openai_responses.stream import ResponseReader
 from pinnace_agent.llm.outcomes import OutcomeKind, classify_failure
@@ -199,7 +199,10 @@ def test_a_refusal_names_who_refused(provider: str, name: str) -> None:
     texts = FailureTexts(Secrets("sk-secret-key"), refusal_form(provider))
     body = b'{"error":{"message":"bad sk-secret-key","code":"c"}}'
 
-    assert texts.refused(401, body) == f'{name} API error (401): {{"message":"bad [redacted]","code":"c"}}'
+    assert (
+        texts.refused(RefusedResponse(401, body))
+        == f'{name} API error (401): {{"message":"bad [redacted]","code":"c"}}'
+    )
 
 
 # Anything else

@@ -11,7 +11,7 @@ from pinnace_agent.core.json_access import as_list, as_object
 from pinnace_agent.core.pieces import without_halves
 from pinnace_agent.llm.anthropic.compat import Compat
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
-from pinnace_agent.llm.context import ContextMessage, plain_id, provider_messages
+from pinnace_agent.llm.context import NO_OUTPUT, SEE_IMAGE, ContextMessage, plain_id, provider_messages
 from pinnace_spec.records.messages import (
     AssistantMessage,
     ImageContent,
@@ -33,8 +33,6 @@ _KEPT_ID_CHARS: Final = 48
 _NO_ID: Final = "call"
 
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
-_SEE_IMAGE: Final = "(see attached image)"
-_NO_OUTPUT: Final = "(no tool output)"
 
 
 def wire_messages(messages: Sequence[Message], model: Model, compat: Compat, names: ToolNames) -> list[Wire]:
@@ -53,17 +51,14 @@ def mark_ends(messages: Sequence[Wire], marker: Wire) -> None:
     A mark finds what was kept at most twenty blocks before it, so an answer with many calls, and their results, would
     hide what the request before has kept. The second mark finds it at its own block, and costs nothing.
     """
-    is_behind_answer = True
-    left = 2
-    for message in reversed(messages):
-        if message["role"] != "user":
-            is_behind_answer = True
-        elif is_behind_answer:
-            _mark_last_block(message, marker)
-            is_behind_answer = False
-            left -= 1
-            if not left:
-                return
+    followers = [*messages[1:], None]
+    ends = [
+        message
+        for message, follower in zip(messages, followers, strict=True)
+        if message["role"] == "user" and (follower is None or follower["role"] != "user")
+    ]
+    for message in ends[-2:]:
+        _mark_last_block(message, marker)
 
 
 def _mark_last_block(message: Wire, marker: Wire) -> None:
@@ -182,11 +177,11 @@ def _result(message: ToolResultMessage, ids: _CallIds) -> Wire:
     if has_images and not message["isError"]:
         content = [wire for block in blocks if (wire := _user_block(block)) is not None]
         if all(block["type"] == "image" for block in content):
-            content.insert(0, _text(_SEE_IMAGE))
+            content.insert(0, _text(SEE_IMAGE))
     else:
         content = "\n".join(block["text"] for block in blocks if block["type"] == "text")
         if _is_blank(content):
-            content = _SEE_IMAGE if has_images else _NO_OUTPUT
+            content = SEE_IMAGE if has_images else NO_OUTPUT
     return {
         "type": "tool_result",
         "tool_use_id": ids.of_result(message["toolCallId"]),

@@ -12,8 +12,7 @@ from pinnace_agent.llm.anthropic.messages import Wire, mark_ends, wire_messages
 from pinnace_agent.llm.anthropic.thinking import Thinking, thinking_of
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
-from pinnace_agent.llm.transport.request import HttpRequest, Retention, merged_headers, retention
-from pinnace_spec.records.messages import Model
+from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 _VERSION: Final = "2023-06-01"
 _BETAS: Final = "anthropic-beta"
@@ -134,12 +133,7 @@ def _schema(parameters: Mapping[str, object]) -> Wire:
 
 def _sampling(request: LlmRequest, compat: Compat, thinking: Thinking) -> Wire:
     """Return the fields of the user's configuration, without a temperature if the model refuses one."""
-    fields = _configured(request.model, request.thinking_level)
+    fields = configured_fields(request.model, request.thinking_level)
     if thinking.is_on or not compat.supports_temperature:
         fields.pop("temperature", None)
     return fields
-
-
-def _configured(model: Model, level: str) -> Wire:
-    by_level = model.get("samplingParamsByThinkingLevel") or {}
-    return {**(model.get("samplingParams") or {}), **(as_object(by_level.get(level)) or {})}

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.core.json_access import as_object, as_text
 from pinnace_agent.llm.builder import FailureSigns
-from pinnace_agent.llm.failures import FailureTexts
+from pinnace_agent.llm.failures import FailureTexts, RefusedResponse
 from pinnace_spec.wire.json_text import WireError, decode_line
 
 
@@ -32,22 +32,14 @@ _KNOWN: Final[Mapping[str, _Known]] = {
 class BedrockTexts(FailureTexts):
     """Formats the errors of one request."""
 
-    def refused(
-        self,
-        status: int,
-        body: bytes,
-        location: str | None = None,
-        wanted_delay_s: float | None = None,
-        *,
-        name: str | None = None,
-    ) -> str:
+    def refused(self, response: RefusedResponse) -> str:
         """Return the error for a response whose status is not a success. As `FailureTexts.refused`."""
-        members = _members(body)
-        name = (name or as_text(members.get("__type")) or "").partition(":")[0].rpartition("#")[2]
+        members = _members(response.body)
+        name = (response.name or as_text(members.get("__type")) or "").partition(":")[0].rpartition("#")[2]
         message = as_text(members.get("message")) or as_text(members.get("Message"))
         if not name or message is None:
-            return super().refused(status, body, location, wanted_delay_s)
-        return self.named(name, message, status, wanted_delay_s)
+            return super().refused(response)
+        return self.named(name, message, response.status, response.wanted_delay_s)
 
     def named(self, name: str, message: str, status: int | None = None, wanted_delay_s: float | None = None) -> str:
         """Return the error for a name and a message; inside of a stream the name decides about the status."""

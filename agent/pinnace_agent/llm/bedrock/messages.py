@@ -13,7 +13,7 @@ from pinnace_agent.core.json_access import as_array, as_list, as_object
 from pinnace_agent.core.pieces import without_halves
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.bedrock.family import Family
-from pinnace_agent.llm.context import ContextMessage, plain_id, provider_messages
+from pinnace_agent.llm.context import NO_OUTPUT, SEE_IMAGE, ContextMessage, plain_id, provider_messages
 from pinnace_spec.records.messages import (
     AssistantContent,
     AssistantMessage,
@@ -35,8 +35,6 @@ _FORMATS: Final = {"image/jpeg": "jpeg", "image/jpg": "jpeg", "image/png": "png"
 }
 
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
-_SEE_IMAGE: Final = "(see attached image)"
-_NO_OUTPUT: Final = "(no tool output)"
 _NO_FORMAT: Final = "(image omitted: Amazon Bedrock takes no {kind})"
 
 
@@ -142,7 +140,7 @@ def _result(message: ToolResultMessage, family: Family) -> Wire:
     return {
         "toolResult": {
             "toolUseId": message["toolCallId"],
-            "content": content or _text(_SEE_IMAGE if has_images else _NO_OUTPUT),
+            "content": content or _text(SEE_IMAGE if has_images else NO_OUTPUT),
             "status": "error" if message["isError"] else "success",
         }
     }

@@ -17,7 +17,7 @@ from pinnace_agent.llm.bedrock.keys import KEY_VARIABLES, NoKeys, find_keys, for
 from pinnace_agent.llm.bedrock.request import http_request, tool_names
 from pinnace_agent.llm.bedrock.signature import Scope, SigningKeys, Unsigned, signed_headers
 from pinnace_agent.llm.bedrock.stream import EventFrames, EventReader
-from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
+from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failures import RefusalForm
 from pinnace_agent.llm.request import LlmRequest, secrets_of
 from pinnace_agent.llm.transport.exchange import exchange
@@ -41,10 +41,10 @@ class BedrockConverseStreamProvider:
             endpoint = endpoint_of(request.model, env, region)
             keys = await find_keys(env, profile) if _needs_signature(request, env) else None
         except RegionInvalid as problem:
-            _refuse(builder, FailureSigns(kind="bad_address"), str(problem))
+            builder.refuse("bad_address", str(problem))
             return
         except NoKeys as problem:
-            _refuse(builder, FailureSigns(kind="no_credentials"), str(problem))
+            builder.refuse("no_credentials", str(problem))
             return
         sign = None if keys is None else partial(_signed, keys, Scope(endpoint.region, _SERVICE))
         # The client, its proxy and what a server has refused go by the address.
@@ -80,9 +80,3 @@ def _secrets(request: LlmRequest, keys: SigningKeys | None) -> Secrets:
     more = {} if keys is None else {"X-Amz-Security-Token": keys.session_token or ""}
     key = request.api_key if keys is None else keys.secret_access_key
     return Secrets(key, {**request.headers, **more}, request.model["baseUrl"])
-
-
-def _refuse(builder: MessageBuilder, signs: FailureSigns, text: str) -> None:
-    """End a message for which nothing was sent."""
-    builder.signs = signs
-    builder.fail(text)

@@ -6,7 +6,7 @@ Builds the request from its parts; the signature is added when it is sent. Indep
 from collections.abc import Mapping
 from typing import Final
 
-from pinnace_agent.core.json_access import as_object, compact_body
+from pinnace_agent.core.json_access import compact_body
 from pinnace_agent.core.surroundings import environment
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.bedrock.endpoint import Endpoint, stream_url
@@ -14,8 +14,14 @@ from pinnace_agent.llm.bedrock.family import Family, family_of
 from pinnace_agent.llm.bedrock.messages import Wire, called_tools, mark_end, wire_messages
 from pinnace_agent.llm.bedrock.thinking import thinking_of
 from pinnace_agent.llm.request import LlmRequest
-from pinnace_agent.llm.transport.request import HttpRequest, Retention, Signer, merged_headers, retention
-from pinnace_spec.records.messages import Model
+from pinnace_agent.llm.transport.request import (
+    HttpRequest,
+    Retention,
+    Signer,
+    configured_fields,
+    merged_headers,
+    retention,
+)
 
 # The longest name of a tool that the API accepts.
 _MAX_NAME_CHARS: Final = 64
@@ -61,7 +67,7 @@ def request_body(request: LlmRequest, endpoint: Endpoint) -> Wire:
         body["toolConfig"] = {"tools": tools}
     is_government = endpoint.is_government or model["id"].lower().startswith(_GOVERNMENT_IDS)
     thinking = thinking_of(request, family, is_government=is_government)
-    configured = _configured(model, request.thinking_level)
+    configured = configured_fields(model, request.thinking_level)
     inference: Wire = {} if thinking.max_tokens is None else {"maxTokens": thinking.max_tokens}
     inference |= {_INFERENCE[name]: value for name, value in configured.items() if name in _INFERENCE}
     if family.is_claude and thinking.fields:
@@ -99,8 +105,3 @@ def _tool(name: str, description: str, parameters: Mapping[str, object]) -> Wire
     # An empty description is refused.
     text = {"description": description} if description.strip() else {}
     return {"toolSpec": {"name": name, **text, "inputSchema": {"json": parameters}}}
-
-
-def _configured(model: Model, level: str) -> Wire:
-    by_level = model.get("samplingParamsByThinkingLevel") or {}
-    return {**(model.get("samplingParams") or {}), **(as_object(by_level.get(level)) or {})}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pinnace_agent.core.json_access import as_array
-from pinnace_agent.llm.context import ContextMessage, plain_id, provider_messages
+from pinnace_agent.llm.context import NO_OUTPUT, SEE_IMAGE, ContextMessage, plain_id, provider_messages
 from pinnace_agent.llm.google.family import Family
 from pinnace_spec.records.messages import (
     AssistantContent,
@@ -31,8 +31,6 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 UNSIGNED: Final = "skip_thought_signature_validator"
 
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
-_SEE_IMAGE: Final = "(see attached image)"
-_NO_OUTPUT: Final = "(no tool output)"
 _NO_NAME: Final = "unnamed"
 
 
@@ -134,7 +132,7 @@ def _result(message: ToolResultMessage, family: Family) -> Wire:
     text = "\n".join(block["text"] for block in message["content"] if block["type"] == "text")
     images = list(_images(message))
     if not text.strip():
-        text = _SEE_IMAGE if images else _NO_OUTPUT
+        text = SEE_IMAGE if images else NO_OUTPUT
     wire: Wire = {
         "name": message["toolName"] or _NO_NAME,
         "response": {"error" if message["isError"] else "output": text},

@@ -12,7 +12,7 @@ from pinnace_agent.llm.google.family import Family, family_of
 from pinnace_agent.llm.google.messages import Wire, wire_contents
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import ANSWER_TOKENS, THINKING_BUDGETS, LlmRequest, ToolSpec
-from pinnace_agent.llm.transport.request import HttpRequest, merged_headers
+from pinnace_agent.llm.transport.request import HttpRequest, configured_fields, merged_headers
 from pinnace_spec.records.messages import THINKING_LEVELS, Model, ThinkingLevel
 
 # Collections of models; an id that names none is of the first.
@@ -42,9 +42,7 @@ def request_body(request: LlmRequest) -> Wire:
     thinking = thinking_config(request, family, max_tokens)
     if thinking is not None:
         generation["thinkingConfig"] = thinking
-    generation |= model.get("samplingParams") or {}
-    by_level = model.get("samplingParamsByThinkingLevel") or {}
-    generation |= as_object(by_level.get(request.thinking_level)) or {}
+    generation |= configured_fields(model, request.thinking_level)
     if generation:
         body["generationConfig"] = generation
     if request.tools:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from pinnace_agent.core.json_access import compact_body
 from pinnace_agent.core.surroundings import environment
-from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
+from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failures import FailureTexts
 from pinnace_agent.llm.google.location import LOCATION_VARIABLE, PROJECT_VARIABLES
 from pinnace_agent.llm.google.provider import REFUSAL_FORM
@@ -51,8 +51,7 @@ class GoogleVertexProvider:
         try:
             base_url = address(request)
         except VertexSettingsWrong as error:
-            builder.signs = FailureSigns(kind="bad_address")
-            builder.fail(str(error))
+            builder.refuse("bad_address", str(error))
             return
         # The exchange chooses the proxy and the certificates by it.
         request = request._replace(model={**request.model, "baseUrl": base_url})

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from pinnace_agent.core.json_access import compact_json
-from pinnace_agent.llm.context import provider_messages
+from pinnace_agent.llm.context import NO_OUTPUT, SEE_IMAGE, provider_messages
 from pinnace_spec.records.messages import (
     AssistantMessage,
     ImageContent,
@@ -29,8 +29,6 @@ _ID: Final = re.compile(rf"[A-Za-z0-9]{{{ID_CHARS}}}")
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9]")
 
 _ERROR_LEAD: Final = "[tool error] "
-_SEE_IMAGE: Final = "(see attached image)"
-_NO_OUTPUT: Final = "(no tool output)"
 _NO_NAME: Final = "unnamed"
 
 
@@ -148,7 +146,7 @@ def _result(message: ToolResultMessage, sent_id: Callable[[str], str]) -> Wire:
     text = "\n".join(block["text"] for block in message["content"] if block["type"] == "text").strip()
     # The API has no field for failure.
     lead = _ERROR_LEAD if message["isError"] else ""
-    shown = text or (_SEE_IMAGE if images else _NO_OUTPUT)
+    shown = text or (SEE_IMAGE if images else NO_OUTPUT)
     return {
         "role": "tool",
         "tool_call_id": sent_id(message["toolCallId"]),

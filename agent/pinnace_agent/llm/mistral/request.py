@@ -6,11 +6,11 @@ Builds the request from its parts. Independent of how it is sent and of the answ
 from collections.abc import Sequence
 from typing import Final
 
-from pinnace_agent.core.json_access import as_object, compact_body
+from pinnace_agent.core.json_access import compact_body
 from pinnace_agent.llm.mistral.messages import Wire, wire_messages
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
-from pinnace_agent.llm.transport.request import HttpRequest, Retention, merged_headers, retention
+from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 _AFFINITY: Final = "x-affinity"
 # For a level that the model has no word for: its models know one effort, or none.
@@ -40,9 +40,7 @@ def request_body(request: LlmRequest, cache: Retention) -> Wire:
     body |= thinking_fields(request)
     if request.session_id and cache != "none":
         body["prompt_cache_key"] = request.session_id
-    body |= model.get("samplingParams") or {}
-    by_level = model.get("samplingParamsByThinkingLevel") or {}
-    return body | (as_object(by_level.get(request.thinking_level)) or {})
+    return body | configured_fields(model, request.thinking_level)
 
 
 def thinking_fields(request: LlmRequest) -> Wire:

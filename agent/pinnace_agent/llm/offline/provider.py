@@ -16,7 +16,7 @@ from pinnace_agent.core.surroundings import environment
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.context import ContextMessage, provider_messages
 from pinnace_agent.llm.cost import RequestTokens, usage_of
-from pinnace_agent.llm.failures import FailureTexts
+from pinnace_agent.llm.failures import FailureTexts, RefusedResponse
 from pinnace_agent.llm.offline.rehearsal import is_summary_request, prompt_of, rehearse
 from pinnace_agent.llm.offline.script import FOR_EVER, Script, ScriptedAnswer, ScriptError, load_script
 from pinnace_agent.llm.request import LlmRequest
@@ -116,7 +116,7 @@ async def _play(turn: ScriptedAnswer, delay_ms: float, request: LlmRequest, buil
     await trio.sleep(turn.start_delay_ms / 1000)
     if turn.error is not None and turn.error.status is not None:
         body = compact_body({"error": {"message": turn.error.message}})
-        builder.fail(FailureTexts(Secrets()).refused(turn.error.status, body))
+        builder.fail(FailureTexts(Secrets()).refused(RefusedResponse(turn.error.status, body)))
         return
     builder.start()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pinnace_agent.core.json_access import as_object, compact_json
-from pinnace_agent.llm.context import ContextMessage, plain_id, provider_messages
+from pinnace_agent.llm.context import NO_OUTPUT, SEE_IMAGE, ContextMessage, plain_id, provider_messages
 from pinnace_agent.llm.openai_chat.compat import Compat
 from pinnace_agent.llm.openai_chat.foreign_signatures import fields_of
 from pinnace_agent.llm.openai_chat.reasoning_details import details_of
@@ -33,8 +33,6 @@ MAX_ID_CHARS: Final = 40
 
 _BRIDGE: Final = "I have read the tool results."
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
-_SEE_IMAGE: Final = "(see attached image)"
-_NO_OUTPUT: Final = "(no tool output)"
 _NO_NAME: Final = "unnamed"
 
 
@@ -167,7 +165,7 @@ def _result(message: ToolResultMessage, compat: Compat) -> Wire:
     text = "\n".join(block["text"] for block in message["content"] if block["type"] == "text")
     if not text.strip():
         has_images = any(block["type"] == "image" for block in message["content"])
-        text = _SEE_IMAGE if has_images else _NO_OUTPUT
+        text = SEE_IMAGE if has_images else NO_OUTPUT
     wire: Wire = {"role": "tool", "content": text, "tool_call_id": message["toolCallId"]}
     if compat.requires_tool_result_name:
         wire["name"] = message["toolName"] or _NO_NAME

@@ -12,7 +12,7 @@ from pinnace_agent.llm.openai_chat.messages import Wire, wire_messages
 from pinnace_agent.llm.openai_chat.thinking import thinking_fields
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
-from pinnace_agent.llm.transport.request import HttpRequest, Retention, merged_headers, retention
+from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 # What OpenAI takes.
 _MAX_CACHE_KEY_CHARS: Final = 64
@@ -50,9 +50,7 @@ def request_body(request: LlmRequest, compat: Compat, cache: Retention) -> Wire:
         body["tools"] = tools
     body |= thinking_fields(request, compat, max_tokens)
     body |= compat.extra_body
-    body |= model.get("samplingParams") or {}
-    by_level = model.get("samplingParamsByThinkingLevel") or {}
-    return body | (as_object(by_level.get(request.thinking_level)) or {})
+    return body | configured_fields(model, request.thinking_level)
 
 
 def _headers(request: LlmRequest, compat: Compat) -> dict[str, str]:

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final
 
 from pinnace_agent.core.json_access import as_amount, as_object, as_text, compact_body
-from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
-from pinnace_agent.llm.failures import FailureTexts
+from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.failures import FailureTexts, RefusedResponse
 from pinnace_agent.llm.openai_responses.compat import compat_of
 from pinnace_agent.llm.openai_responses.messages import Wire, input_items
 from pinnace_agent.llm.openai_responses.provider import refusal_form
@@ -22,7 +22,7 @@ from pinnace_agent.llm.openai_responses.request import cache_key, wire_tools
 from pinnace_agent.llm.openai_responses.stream import ResponseReader
 from pinnace_agent.llm.request import LlmRequest, secrets_of
 from pinnace_agent.llm.transport.exchange import exchange
-from pinnace_agent.llm.transport.request import HttpRequest, merged_headers, retention
+from pinnace_agent.llm.transport.request import HttpRequest, configured_fields, merged_headers, retention
 from pinnace_spec.wire.json_text import WireError, decode_line
 
 _ORIGINATOR: Final = "pinnace"
@@ -43,8 +43,7 @@ class OpenAICodexResponsesProvider:
         texts = CodexFailureTexts(secrets_of(request), refusal_form(request.model["provider"]))
         account_id = account_of(request.api_key or "")
         if account_id is None:
-            builder.signs = FailureSigns(kind="authentication")
-            builder.fail(_NO_ACCOUNT.format(provider=request.model["provider"]))
+            builder.refuse("authentication", _NO_ACCOUNT.format(provider=request.model["provider"]))
             return
         make = partial(http_request, request, account_id)
         await exchange(request, builder, make, ResponseReader(builder, texts), texts)
@@ -93,9 +92,7 @@ def request_body(request: LlmRequest) -> Wire:
         body["tools"] = wire_tools(request.tools, {"strict": None} if compat.supports_strict_mode else {})
     if reasoning := _reasoning(request):
         body["reasoning"] = reasoning
-    body |= model.get("samplingParams") or {}
-    by_level = model.get("samplingParamsByThinkingLevel") or {}
-    return body | (as_object(by_level.get(request.thinking_level)) or {})
+    return body | configured_fields(model, request.thinking_level)
 
 
 def _url(base_url: str) -> str:
@@ -132,25 +129,17 @@ def _reasoning(request: LlmRequest) -> Wire:
 class CodexFailureTexts(FailureTexts):
     """Formats the errors of one request; one for a used up plan says so, and when it can be used again."""
 
-    def refused(
-        self,
-        status: int,
-        body: bytes,
-        location: str | None = None,
-        wanted_delay_s: float | None = None,
-        *,
-        name: str | None = None,
-    ) -> str:
+    def refused(self, response: RefusedResponse) -> str:
         """Return the error for a response whose status is not a success. As of `FailureTexts`.
 
         `outcomes` takes a usage limit for final, so the request is not sent again, as by the original.
         """
-        text = super().refused(status, body, location, wanted_delay_s, name=name)
+        text = super().refused(response)
         try:
-            error = as_object((as_object(decode_line(body)) or {}).get("error"))
+            error = as_object((as_object(decode_line(response.body)) or {}).get("error"))
         except WireError:
             error = None
-        if error is None or not (status == 429 or _USED_UP.intersection(self.signs.codes)):
+        if error is None or not (response.status == 429 or _USED_UP.intersection(self.signs.codes)):
             return text
         plan = as_text(error.get("plan_type"))
         resets_s = as_amount(error.get("resets_at"))

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from pinnace_agent.core.json_access import as_object, as_text, compact_json
-from pinnace_agent.llm.context import provider_messages
+from pinnace_agent.llm.context import NO_OUTPUT, provider_messages
 from pinnace_agent.llm.openai_responses.compat import ResponsesCompat
 from pinnace_spec.records.messages import (
     AssistantMessage,
@@ -35,7 +35,6 @@ ID_SEPARATOR: Final = "|"
 _ITEM_PREFIX: Final = "fc_"
 _PHASES: Final = ("commentary", "final_answer")
 
-_NO_OUTPUT: Final = "(no tool output)"
 _NO_NAME: Final = "unnamed"
 _NO_ID: Final = "call"
 
@@ -208,7 +207,7 @@ def _result(message: ToolResultMessage, call_ids: dict[str, str]) -> Wire:
     text = "\n".join(block["text"] for block in message["content"] if block["type"] == "text")
     images = [_image(block) for block in message["content"] if block["type"] == "image"]
     has_text = bool(text.strip())
-    output: object = text if has_text else _NO_OUTPUT
+    output: object = text if has_text else NO_OUTPUT
     if images:
         output = [_input_text(text), *images] if has_text else images
     call_id = message["toolCallId"]

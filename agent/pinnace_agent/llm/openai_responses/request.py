@@ -6,12 +6,12 @@ Builds the request from its parts and the model's flags. Independent of how it i
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from pinnace_agent.core.json_access import as_object, compact_body
+from pinnace_agent.core.json_access import compact_body
 from pinnace_agent.llm.openai_responses.compat import ResponsesCompat
 from pinnace_agent.llm.openai_responses.messages import Wire, input_items
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
-from pinnace_agent.llm.transport.request import HttpRequest, Retention, merged_headers, retention
+from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 # What OpenAI takes.
 _MAX_CACHE_KEY_CHARS: Final = 64
@@ -52,9 +52,7 @@ def body_with(request: LlmRequest, compat: ResponsesCompat, cache_fields: Wire) 
         strict: Wire = {"strict": False} if compat.supports_strict_mode else {}
         body["tools"] = wire_tools(request.tools, strict)
     body |= _thinking_fields(request, compat)
-    body |= model.get("samplingParams") or {}
-    by_level = model.get("samplingParamsByThinkingLevel") or {}
-    return body | (as_object(by_level.get(request.thinking_level)) or {})
+    return body | configured_fields(model, request.thinking_level)
 
 
 def request_headers(request: LlmRequest, compat: ResponsesCompat, cache: Retention) -> dict[str, str]:

@@ -19,7 +19,7 @@ import trio
 from pinnace_agent.core.json_access import as_object, compact_body
 from pinnace_agent.core.surroundings import PerAgent
 from pinnace_agent.llm.builder import FailureSigns, MessageBuilder
-from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts, retry_after_s
+from pinnace_agent.llm.failures import MAX_BODY_BYTES, FailureTexts, RefusedResponse, retry_after_s
 from pinnace_agent.llm.request import LlmRequest, RefusedRequest, RequestHooks
 from pinnace_agent.llm.transport.bodies import BodyDecoder, Undecodable, body_stream
 from pinnace_agent.llm.transport.client import CONNECT_TIMEOUT_S, client_for
@@ -419,13 +419,8 @@ class _Exchange:
                 except (httpx.HTTPError, Undecodable):  # the status alone is informative enough
                     pass
         delay_s = retry_after_s(response.headers, time.time())
-        return self._texts.refused(
-            response.status_code,
-            bytes(body),
-            response.headers.get("location"),
-            delay_s,
-            name=response.headers.get(_ERROR_NAME),
-        )
+        location, name = (response.headers.get(each) for each in ("location", _ERROR_NAME))
+        return self._texts.refused(RefusedResponse(response.status_code, bytes(body), location, delay_s, name))
 
     def _invalid_address(self, problem: str) -> str:
         self._texts.signs = FailureSigns(kind="bad_address")

@@ -7,7 +7,9 @@ variable of the latter. Independent of any API's body.
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from pinnace_agent.core.json_access import as_object
 from pinnace_agent.core.surroundings import environment
+from pinnace_spec.records.messages import Model, ThinkingLevel
 
 Retention = Literal["none", "short", "long"]
 
@@ -38,6 +40,12 @@ def retention() -> Retention:
             return "long"
         case _:
             return "short"
+
+
+def configured_fields(model: Model, level: ThinkingLevel) -> dict[str, object]:
+    """Return the fields that the user has configured for a body: those of the level before those of the model."""
+    by_level = model.get("samplingParamsByThinkingLevel") or {}
+    return {**(model.get("samplingParams") or {}), **(as_object(by_level.get(level)) or {})}
 
 
 def merged_headers(own: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
