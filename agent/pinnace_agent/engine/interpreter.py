@@ -227,11 +227,9 @@ class EffectInterpreter:
             self._inbox.append(InternalEvent("queue_announced"))
 
     def fate_of(self, message_id: str) -> MessageFate | None:
-        """Return what became of a message of the user; None: it is not known, so that it may be sent."""
+        """Return what became of a message of the user that was accepted; None: it is not known."""
         state = self.chart.state
-        line = (*state.steering, *state.follow_up, *state.deferred_commands)
-        pending = (state.pending_prompt, state.reading, state.saving)
-        if any(each is not None and each.message_id == message_id for each in (*line, *pending)):
+        if any(each.message_id == message_id for each in (*state.steering, *state.follow_up)):
             return MessageFate("queued")
         return self.queue.fate_of(message_id)
 

@@ -18,7 +18,7 @@ import trio
 from pinnace_agent.engine.client_bash import CANCELLED, ShellRequest
 from pinnace_agent.engine.status_records import refusal
 from pinnace_agent.session.identity import new_message_id
-from pinnace_agent.session.queue.durable_queue import CommandIdentity
+from pinnace_agent.session.queue.durable_queue import CommandIdentity, MessageFate
 from pinnace_agent.session.queue.operations import CLEAR_QUEUE
 from pinnace_agent.session.replacement import (
     BranchSession,
@@ -51,7 +51,6 @@ from pinnace_statechart.triggers import Command
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.shells import ShellCommand
     from pinnace_agent.engine.ports import AgentReads, CommandSink, MessageReader
-    from pinnace_agent.session.queue.durable_queue import MessageFate
     from pinnace_agent.session.store.save_error import SaveError
     from pinnace_rpc.server.completing import Completing
     from pinnace_spec.records import commands as cmd
@@ -59,6 +58,10 @@ if TYPE_CHECKING:  # for annotations alone
 _log = logging.getLogger("pinnace.dispatch")
 
 _TEXTS: Final = frozenset({*TEXT_COMMANDS, "extension_command"})
+
+Outcome = Mapping[str, object]
+"""A response without its id and its command: `success`, and data or an error."""
+OnOutcome = Callable[[Outcome], None]
 
 
 @dataclass(slots=True)
@@ -95,6 +98,8 @@ class OpenCommands:
         self._outbox = outbox
         self._closed = closed
         self._pending: dict[int, PendingRecord] = {}
+        self._messages: dict[str, int] = {}  # by the client's id of a message: the open command that has sent it
+        self._repetitions: dict[int, list[OnOutcome]] = {}  # by that command: what its repetitions wait for
         self._last_ref = 0
         self._first_command: int | None = None  # a line that is no command does not count
 
@@ -105,6 +110,18 @@ class OpenCommands:
         if self._first_command is None and pending.name != errors.PARSE_COMMAND:
             self._first_command = self._last_ref
         return self._last_ref
+
+    def begin_message(self, ref: int, message_id: str) -> None:
+        """Remember what message a command sends, until it is answered."""
+        self._messages[message_id] = ref
+
+    def waits_for_first(self, message_id: str, answer: "OnOutcome") -> bool:
+        """Call `answer` with the outcome of the open command that has sent a message; return whether there is one."""
+        first = self._messages.get(message_id)
+        if first is None:
+            return False
+        self._repetitions.setdefault(first, []).append(answer)
+        return True
 
     @property
     def has_open(self) -> bool:
@@ -143,13 +160,18 @@ class OpenCommands:
         """Answer with success, in the shape of the command's generation."""
         self._succeed(effect.ref, _accept_data(self._pending[effect.ref].name, effect, text))
 
-    def accept_repeated(self, ref: int, fate: "MessageFate", failure: "SaveError | None") -> None:
+    def accept_repeated(self, ref: int, fate: MessageFate, failure: "SaveError | None") -> None:
         """Answer a message that the session knows: nothing is done with it again. `failure`: why it may be lost."""
         if failure is not None:
             self._fail(ref, errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED))
             return
         data = {"disposition": "duplicate", "state": fate.state}
         self._succeed(ref, data if fate.entry_id is None else {**data, "entryId": fate.entry_id})
+
+    def answer_as_first(self, ref: int, outcome: Outcome) -> None:
+        """Answer a repeated message as the command that has sent it first was answered."""
+        if ref in self._pending:
+            self._write(ref, outcome)
 
     def accept_result(self, ref: int, result: Mapping[str, object]) -> None:
         """Answer a `compact` or a `navigate_tree` with its result."""
@@ -261,7 +283,7 @@ class OpenCommands:
             if pending.name in CLIENT_ANSWERS:
                 del self._pending[ref]
             else:
-                self._fail(ref, errors.InternalError(text))
+                self.fail_open(ref, errors.InternalError(text))
 
     def hurry(self) -> None:
         """Give reads that others go on beside a moment to end."""
@@ -399,7 +421,7 @@ class OpenCommands:
             outcome["didYouMean"] = error.did_you_mean
         self._write(ref, outcome)
 
-    def _write(self, ref: int, outcome: Mapping[str, object]) -> None:
+    def _write(self, ref: int, outcome: Outcome) -> None:
         pending = self._pending[ref]
         head: dict[str, object] = {"id": pending.id} if pending.has_id else {}
         head |= {"type": "response", "command": pending.name}
@@ -410,6 +432,11 @@ class OpenCommands:
             text, code = f"Internal error: {error}", errors.ErrorCode.INTERNAL_ERROR
             self._outbox.put({**head, "success": False, "error": text, "errorCode": code})
         del self._pending[ref]
+        message_id = getattr(pending.command, "messageId", None)
+        if message_id is not None and self._messages.get(message_id) == ref:
+            del self._messages[message_id]
+            for answer in self._repetitions.pop(ref, ()):
+                answer(outcome)
         if (on_first := self._on_first) is not None:
             self._on_first = None
             on_first()
@@ -465,9 +492,13 @@ class Dispatcher:
             self._commands.refuse_all(defect)
             return
         try:
-            if message_id is not None and (fate := self._agent.fate_of(message_id)) is not None:
-                self._agent.when_saved(trigger.ref, partial(self._commands.accept_repeated, trigger.ref, fate))
-                return
+            if message_id is not None:
+                if self._commands.waits_for_first(message_id, partial(self._repeat, trigger.ref, message_id)):
+                    return
+                if (fate := self._agent.fate_of(message_id)) is not None:
+                    self._agent.when_saved(trigger.ref, partial(self._commands.accept_repeated, trigger.ref, fate))
+                    return
+                self._commands.begin_message(trigger.ref, message_id)
             if trigger.name == CLEAR_QUEUE and self._agent.returns_again(trigger.ref):
                 return
             if trigger.text:
@@ -478,6 +509,21 @@ class Dispatcher:
         except Exception as error:  # a defect: the client must get its answer
             _log.exception("%s failed", trigger.name)
             self._commands.fail_open(trigger.ref, errors.InternalError(f"Internal error: {error}"))
+
+    def _repeat(self, ref: int, message_id: str, outcome: Outcome) -> None:
+        """Answer a repetition of a message when its first command is answered.
+
+        Not before: a success would accept a message that an abort, or a full disk, may yet have refused.
+        """
+        data = cast("Mapping[str, object]", outcome.get("data") or {})  # cast: of a message it is an object
+        fate = None
+        if data.get("disposition") in ("started", "queued"):
+            # What is withdrawn in the step that has accepted it is in no queue by now.
+            fate = self._agent.fate_of(message_id) or MessageFate("queued")
+        if fate is None:  # refused, or an extension has handled it
+            self._commands.answer_as_first(ref, outcome)
+        else:
+            self._agent.when_saved(ref, partial(self._commands.accept_repeated, ref, fate))
 
 
 def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:

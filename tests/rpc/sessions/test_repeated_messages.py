@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,15 @@ from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 HANGING = {"chunks": [{"text": "one"}, {"hang": True}]}
+HANDLING = """
+from pathlib import Path
+
+def extension(pi):
+    @pi.command("count")
+    def count(ctx, args):
+        with Path(__file__).with_name("calls").open("a") as calls:
+            calls.write("1")
+"""
 SETTLED = {"type": "agent_settled"}
 
 
@@ -73,6 +83,44 @@ def test_a_message_that_a_crash_left_is_known_by_the_next_process(agent: AgentSt
 
     assert ["P", "G"] == user_texts(pi)
     assert "delivered" == answer(pi, "prompt", "G")["state"]
+
+
+@pytest.mark.parametrize("name", ["prompt", "steer", "follow_up"])
+@pytest.mark.parametrize("waits_behind", [(), ({"id": "N", "type": "new_session"},)])
+def test_a_repetition_is_answered_as_a_message_that_is_not_accepted_yet(
+    agent: AgentStarter, name: str, waits_behind: tuple[Record, ...]
+) -> None:
+    """R-QUE-14: an abort that comes behind both decides about both, and the message is said to be what it became."""
+    pi = agent([{"text": "more", "repeat": -1}], has_session=True)
+    message = {"type": name, "message": "M", "messageId": "M", "streamingBehavior": "steer"}
+    if name != "prompt":
+        del message["streamingBehavior"]
+    same = [{"id": each, **message} for each in ("first", "second", "third")]
+    pi.send_many([*waits_behind, *same, {"id": "A", "type": "abort", "queue": "clear"}])
+    first, *others = [pi.wait_response(each) for each in ("first", "second", "third")]
+    left = pi.wait_response("A")["data"]["cleared"]
+
+    if first["success"]:
+        states = [each["data"]["state"] for each in others]
+        assert (["M"], ["returned"] * 2) == ([*left["steering"], *left["followUp"]], states) or states == ["queued"] * 2
+    else:
+        assert [first["error"]] * 2 == [each["error"] for each in others]
+        assert "Aborted before it started" == first["error"]
+    assert [] == user_texts(pi)
+
+
+def test_a_repetition_of_a_message_that_an_extension_is_handling_is_not_handled_again(
+    agent: AgentStarter, tmp_path: Path
+) -> None:
+    """R-QUE-14: nothing of it is in the session by which it would be known."""
+    extension = tmp_path / "handling.py"
+    extension.write_text(HANDLING)
+    pi = agent([], "-e", str(extension))
+    message = {"type": "prompt", "message": "/count", "messageId": "M"}
+    pi.send_many([{"id": "first", **message}, {"id": "second", **message}])
+
+    assert [{"disposition": "handled"}] * 2 == [pi.wait_response(each)["data"] for each in ("first", "second")]
+    assert "1" == (tmp_path / "calls").read_text()
 
 
 def test_the_id_of_a_refused_message_may_be_used_again(agent: AgentStarter) -> None:
