@@ -29,20 +29,15 @@ from pinnace_agent.session.replacement import (
     SessionRequest,
     SwitchSession,
 )
-from pinnace_agent.shell.child_processes import commands_at_once
-from pinnace_rpc.options.release import program_version
 from pinnace_rpc.server.outbox import Outbox
-from pinnace_rpc.server.projection import Disposition, make_projection
+from pinnace_rpc.server.projection import Disposition
 from pinnace_rpc.server.queries import QUERIES, Read
 from pinnace_rpc.server.settings_commands import SETTINGS
 from pinnace_rpc.server.slow_reads import SLOW_READS, SlowReads
-from pinnace_spec.profiles.profiles import CLIENT_PROFILES, ClientProfile
+from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.command_table import ALIASES, CLIENT_ANSWERS, TEXT_COMMANDS
-from pinnace_spec.records.flat_commands import COMMAND_NAMES
-from pinnace_spec.records.messages import OWN_EDITOR
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
-from pinnace_spec.rules.limits import PUBLISHED
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
@@ -202,14 +197,21 @@ class OpenCommands:
                 self._completing = Completing()
             self._completing.start(agent, asked, partial(self._end_read, ref))
         elif pending.name == "ui_surface_input":
+            from pinnace_rpc.server.extension_input import take_surface_input  # of clients that draw
+
             given = cast("cmd.UiSurfaceInput", pending.command)  # the model of this name
-            self._answer(ref, lambda: _take_surface_input(given, agent))
+            self._answer(ref, lambda: take_surface_input(given, agent))
         elif pending.name == "run_shortcut":
+            from pinnace_rpc.server.extension_input import run_shortcut  # of clients with keys
+
             key = cast("cmd.RunShortcut", pending.command).key  # the model of this name
-            self._answer(ref, lambda: _run_shortcut(key, agent))
+            self._answer(ref, lambda: run_shortcut(key, agent))
         else:
+            from pinnace_rpc.server.hello import answer_hello  # the older clients have none
+
             hello = cast("cmd.Hello", pending.command)  # the only one that is left
-            self._answer(ref, lambda: self._hello(ref, hello, agent))
+            is_first = ref == self._first_command
+            self._answer(ref, lambda: answer_hello(hello, agent, self._outbox, is_first=is_first))
 
     def _read_slowly(
         self, ref: int, agent: "AgentReads", begin: Callable[[], Callable[[], Mapping[str, object]]]
@@ -359,50 +361,6 @@ class OpenCommands:
 
     # Responses.
 
-    def _hello(self, ref: int, command: "cmd.Hello", agent: "AgentReads") -> Mapping[str, object]:
-        directories = None
-        if command.directories is not None:
-            from pinnace_rpc.server.directories import real_folders
-
-            directories = real_folders(command.directories)
-        if command.protocol is not None:
-            if ref != self._first_command:
-                raise errors.ClientError(errors.HELLO_TOO_LATE, errors.ErrorCode.TOO_LATE)
-            self._outbox.projection = make_projection(command.protocol)
-        if command.delegate is not None and "delegate" not in self.unknown_names:
-            agent.offer_files(command.delegate)
-        if command.surfaces is not None and "surfaces" not in self.unknown_names:
-            agent.offer_surfaces(is_offered=command.surfaces)
-        if command.subagents is not None and agent.profile.children and "subagents" not in self.unknown_names:
-            agent.profile.children.show(is_wanted=command.subagents)
-        if "themes" not in self.unknown_names:
-            agent.take_look(command.themes, command.theme, unfolds=command.toolsExpanded)
-        if "directories" in self.unknown_names:
-            directories = None
-        elif directories is not None:
-            from pinnace_rpc.server.directories import use_directories
-
-            use_directories(agent, directories)
-        from importlib.machinery import PathFinder  # not at start
-
-        # A generation that lacks the own commands of this agent lacks this field, too.
-        sandbox = None if "get_tools" in self.unknown_names else agent.profile.sandbox
-        return {
-            "name": "pinnace",
-            "version": program_version(),
-            "protocols": CLIENT_PROFILES,
-            "protocol": self._profile,
-            "commands": [name for name in COMMAND_NAMES if name not in self.unknown_names],
-            "events": self._outbox.projection.event_names,
-            "limits": {**PUBLISHED, "shells": commands_at_once()},
-            "mcp": {
-                "installed": PathFinder.find_spec("mcp") is not None,
-                "servers": 0 if agent.extensions is None else len(agent.extensions.mcp_servers),
-            },
-            **({} if sandbox is None else {"sandbox": sandbox.record()}),
-            **({} if directories is None else {"directories": directories}),
-        }
-
     @property
     def unknown_names(self) -> frozenset[str]:
         """Commands and fields of commands that the client's generation does not have."""
@@ -548,32 +506,6 @@ def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:
             return Command(name, ref, enabled=cast("cmd.SetAutoRetry", command).enabled)
         case _:
             return Command(name, ref)
-
-
-def _take_surface_input(given: "cmd.UiSurfaceInput", agent: "AgentReads") -> None:
-    """Pass on what the user does with a surface of an extension, or in the client's own editor."""
-    if given.surface == OWN_EDITOR:
-        if given.text is not None:
-            agent.take_editor_text(given.text)
-        return
-    if agent.extensions is None:
-        return
-    if given.item is not None:
-        agent.extensions.draw_item(given.surface, given.columns or 0, given.item)
-        return
-    size = None if given.columns is None or given.rows is None else (given.columns, given.rows)
-    from pinnace_agent.core.ports.extensions import SurfaceInput  # which extensions have loaded
-
-    by, number = given.by or "", given.number or 0
-    agent.extensions.take_surface_input(
-        SurfaceInput(given.surface, size, given.data, given.key, given.text, by, number, given.closed)
-    )
-
-
-def _run_shortcut(key: str, agent: "AgentReads") -> Mapping[str, object]:
-    """Start what an extension does at a key."""
-    instance = None if agent.extensions is None else agent.extensions.instance
-    return {"started": instance is not None and instance.run_shortcut(key)}
 
 
 def _accept_data(name: str, effect: fx.Accept, text: str | None) -> Mapping[str, object] | None:

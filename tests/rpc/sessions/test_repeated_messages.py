@@ -92,9 +92,7 @@ def test_a_repetition_is_answered_as_a_message_that_is_not_accepted_yet(
 ) -> None:
     """R-QUE-14: an abort that comes behind both decides about both, and the message is said to be what it became."""
     pi = agent([{"text": "more", "repeat": -1}], has_session=True)
-    message = {"type": name, "message": "M", "messageId": "M", "streamingBehavior": "steer"}
-    if name != "prompt":
-        del message["streamingBehavior"]
+    message: Record = {"type": name, "message": "M", "messageId": "M"}
     same = [{"id": each, **message} for each in ("first", "second", "third")]
     pi.send_many([*waits_behind, *same, {"id": "A", "type": "abort", "queue": "clear"}])
     first, *others = [pi.wait_response(each) for each in ("first", "second", "third")]
