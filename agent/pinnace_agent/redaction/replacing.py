@@ -133,6 +133,8 @@ def _places(form: KeyForm, text: str, *, is_start: bool = True) -> Iterator[Span
         most = min(len(whole), len(text) - start)
         while end - start < most and text[end] == whole[end - start]:
             end += 1
+        if end - start < len(whole):
+            end = next((each for each in _dots(text, end, start + form.front) if text.startswith("...", each)), end)
         if _stands_alone(form, text, start, end) if end - start == len(whole) else _CUT_BEHIND.match(text, end):
             yield start, end
         start = text.find(front, start + 1)
@@ -144,10 +146,23 @@ def _places(form: KeyForm, text: str, *, is_start: bool = True) -> Iterator[Span
         first = start
         while first > 0 and end - first < len(whole) and text[first - 1] == whole[len(whole) - (end - first) - 1]:
             first -= 1
+        first = next((each for each in _dots(text, first, start) if text.endswith("...", 0, each)), first)
         before = text[max(0, first - _CUT_CHARS) : first]
         if (found := _CUT_BEFORE.search(before)) and (is_start or found[0].strip()):
             yield first, end
         start = text.find(back, start + 1)
+
+
+def _dots(text: str, edge: int, limit: int) -> Iterator[int]:
+    """Yield where a part of a key may end that seems to end, or begin, at an edge, from the innermost place on.
+
+    The dots at the edge of a part may be those of a notice, though the key has dots there, too.
+    """
+    step = -1 if limit < edge else 1
+    inner = edge
+    while inner != limit and text[inner if step > 0 else inner - 1] == ".":
+        inner += step
+    yield from range(inner, edge - step, -step)
 
 
 def _stands_alone(form: KeyForm, text: str, start: int, end: int) -> bool:

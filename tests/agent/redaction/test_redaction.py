@@ -145,6 +145,23 @@ def test_a_part_of_eight_characters_is_redacted_where_a_text_is_cut_and_only_the
     assert knowing(key).text(f"é{form}é") == f"é{form}é"  # no key has these
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("it is abcDEFgh... and more", f"it is {REDACTED}... and more"),
+        ("it is abcDEFgh...", f"it is {REDACTED}..."),
+        ("it is abcDEFgh.… and more", f"it is {REDACTED}… and more"),
+        ("it is abcDEFgh.ijkl... and more", f"it is {REDACTED}... and more"),
+        ("...XYZ98765 was it", f"...{REDACTED} was it"),
+        ("it was ...XYZ98765", f"it was ...{REDACTED}"),
+        ("it was ... .XYZ98765", f"it was ... {REDACTED}"),
+    ],
+)
+def test_a_part_beside_a_dot_of_its_key_is_redacted_where_dots_say_that_it_is_cut(text: str, shown: str) -> None:
+    """The dot of the notice could be that of the key."""
+    assert shown == knowing("abcDEFgh.ijklMNO0123456.XYZ98765").text(text)
+
+
 @settings(max_examples=40)
 @given(
     keys.filter(lambda key: "[" not in key),
