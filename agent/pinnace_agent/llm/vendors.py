@@ -1,6 +1,6 @@
 """What single vendors want of a request beside its API: where it goes, and who sends it.
 
-Azure and Cloudflare serve several APIs, each of them as its maker does, but at addresses and with headers of
+Azure, Cloudflare and GitHub serve several APIs, each of them as its maker does, but at addresses and with headers of
 their own. The providers of these APIs ask here before they build a request. The code of a vendor is loaded with its
 first request.
 """
@@ -17,6 +17,7 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "azure": ("azure", "at_azure_or_fail"),
     "cloudflare-ai-gateway": ("cloudflare", "at_gateway_or_fail"),
     "cloudflare-workers-ai": ("cloudflare", "at_cloudflare_or_fail"),
+    "github-copilot": ("copilot", "for_copilot"),
 }
 
 

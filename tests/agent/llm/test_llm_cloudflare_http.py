@@ -14,6 +14,7 @@ from pinnace_agent.llm.providers import find_provider
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
 from pinnace_agent.llm.transport.client import close_clients
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.script import Scripted
 from pinnace_spec.records.messages import Message, Model
 
 TOOLS: Final = (ToolSpec("bash", "Runs.", {"type": "object"}),)
@@ -28,6 +29,10 @@ GATEWAY: Final = {
         ("/chat/completions", "workers-ai/@cf/moonshotai/kimi-k2.7-code"),
     )
 }
+CONVERSATION: Final[list[Scripted]] = [
+    {"reasoning": "hm", "text": "Hé", "tool_calls": [{"name": "bash", "args": {}, "id": "c1"}]},
+    {"text": "ok"},
+]
 PLACE: Final = "{CLOUDFLARE_ACCOUNT_ID}/{CLOUDFLARE_GATEWAY_ID}"
 
 
@@ -57,9 +62,7 @@ async def ask(
 @pytest.mark.parametrize("path", GATEWAY)
 async def test_a_whole_conversation_through_a_gateway(path: str) -> None:
     """The key is where the gateway takes it, and nowhere else; the vendor behind it gets none of ours."""
-    with FakeLlm(
-        [{"reasoning": "hm", "text": "Hé", "tool_calls": [{"name": "bash", "args": {}, "id": "c1"}]}, {"text": "ok"}]
-    ) as llm:
+    with FakeLlm(CONVERSATION) as llm:
         of: Model = {**GATEWAY[path], "baseUrl": f"{llm.base_url}/{PLACE}"}
         first = (await ask(of)).message
         second = (await ask(of, user("hi"), first, user("more"))).message

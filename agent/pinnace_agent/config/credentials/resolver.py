@@ -174,7 +174,10 @@ class CredentialResolver:
         has_header = any(name.lower() in AUTHENTICATION_HEADERS for name in headers)
         if key is None and not has_header and not self._is_ambient(provider):
             return Credentials(problem=_no_key(provider, self._hint(provider)))
-        return Credentials(key, headers, variables=self._own_env(provider))
+        variables = self._own_env(provider)
+        if source is not None and source.login is not None and source.login.domain:
+            variables["enterpriseUrl"] = source.login.domain
+        return Credentials(key, headers, variables=variables)
 
     def _is_ambient(self, provider: str) -> bool:
         return bool(ambient_variables(provider, self._env_of(provider)))
