@@ -60,6 +60,15 @@ VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
             early_s=300.0,
             kind="copilot",
         ),
+        "radius": Vendor(
+            name="Radius",
+            client_id="pi-gateway",
+            url="https://radius.pi.dev",
+            device_path="/v1/oauth/device",
+            token_path="/v1/oauth/token",
+            scope="gateway offline_access",
+            early_s=60.0,
+        ),
         "kimi-coding": Vendor(
             name="Kimi Code",
             client_id="17e5f671-d194-4dfb-9706-5516cb48c098",
