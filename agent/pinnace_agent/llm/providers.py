@@ -38,6 +38,7 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "openai-codex-responses": ("openai_responses.codex", "OpenAICodexResponsesProvider"),
     "openai-completions": ("openai_chat.provider", "OpenAICompletionsProvider"),
     "openai-responses": ("openai_responses.provider", "OpenAIResponsesProvider"),
+    "pi-messages": ("pi_messages.provider", "PiMessagesProvider"),
     "offline": ("offline.provider", "OfflineProvider"),
 }
 SUPPORTED_APIS: Final = tuple(_PLACES)

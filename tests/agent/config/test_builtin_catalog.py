@@ -39,6 +39,7 @@ FLAGS = {
     "bedrock-converse-stream": "supportsStrictMode",
     "mistral-conversations": "",
     "google-vertex": "",
+    "pi-messages": "",
     "openai-codex-responses": "supportsOpenAIGrammarTools supportsAdditionalTools supportsToolSearch "
     "supportsMidConvoSystemMessages",
     "azure-openai-responses": "supportsOpenAIGrammarTools",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pinnace_agent.config.credentials.credentials import AuthFile, Credentials, StoredKey
-from pinnace_agent.config.models.builtin import index, key_variables
+from pinnace_agent.config.models.builtin import index, key_variables, unset_variables
 from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.patterns import ModelRequest, full_name
@@ -40,8 +40,10 @@ def providers_of(registry: ModelRegistry) -> list[str]:
 
 @pytest.mark.parametrize("provider", index().providers)
 async def test_each_variable_of_a_provider_opens_it(provider: str, tmp_path: Path) -> None:
+    """With those of its address, where it has any."""
+    others = dict.fromkeys(unset_variables(provider, {}), "a-1")
     for name in key_variables(provider):
-        registry = registry_of(tmp_path, {name: "the-key"})
+        registry = registry_of(tmp_path, {name: "the-key", **others})
         assert provider in providers_of(registry)
         found = await credentials(registry, (provider, index().providers[provider].default_model))
         assert found.problem is None
@@ -173,7 +175,8 @@ async def test_a_name_that_is_not_set_is_never_sent(tmp_path: Path) -> None:
         ({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}, "anthropic/claude-opus-5-5"),
         ({"OPENCODE_API_KEY": "k"}, "opencode/kimi-k2.7-code"),
         ({"MISTRAL_API_KEY": "k"}, "mistral/devstral-medium-latest"),
-        ({"COPILOT_GITHUB_TOKEN": "k"}, None),
+        ({"COPILOT_GITHUB_TOKEN": "k"}, "github-copilot/gpt-6.1-sol"),
+        ({"TYPESAFE_API_KEY": "k"}, None),
     ],
 )
 def test_a_process_without_a_choice_starts_with_the_default_of_the_first_provider_with_a_key(

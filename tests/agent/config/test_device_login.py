@@ -26,7 +26,7 @@ from pinnace_agent.files.file_lock import file_lock
 from pinnace_agent.llm.transport.client import close_clients
 
 # `test_codex_login` has the one that is not made as RFC 8628 has it.
-PROVIDERS = [provider for provider, vendor in VENDORS.items() if not vendor.is_codex]
+PROVIDERS = [provider for provider, vendor in VENDORS.items() if vendor.kind == "device"]
 AGENTS = 4
 EXPIRIES = 2
 

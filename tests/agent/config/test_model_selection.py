@@ -12,7 +12,7 @@ from pinnace_agent.config.models.selection import Choice, Selection, select_init
 LOCAL = {"baseUrl": "http://127.0.0.1:1/v1", "api": "openai-completions"}
 PROVIDERS = {
     "bare": {**LOCAL, "models": [{"id": "without-key"}]},
-    "foreign": {**LOCAL, "api": "pi-messages", "apiKey": "k", "models": [{"id": "f"}]},
+    "foreign": {**LOCAL, "api": "made-up", "apiKey": "k", "models": [{"id": "f"}]},
     "fake": {**LOCAL, "apiKey": "k", "models": [{"id": "m1"}, {"id": "m2", "reasoning": True}]},
     "more": {**LOCAL, "apiKey": "k", "models": [{"id": "m3", "reasoning": True}]},
 }

@@ -185,7 +185,7 @@ def test_the_name_of_a_variable_alone_counts_as_old_files_mean_it(home: Home) ->
 
 
 def test_only_models_of_a_supported_api_with_a_key_are_available(home: Home) -> None:
-    models = [{"id": "m"}, {"id": "old", "api": "pi-messages"}]
+    models = [{"id": "m"}, {"id": "old", "api": "made-up"}]
     registry = home.registry({"apiKey": "k", "models": models})
     assert "openai/m" == full_name(registry.available()[-1])
     assert ["openai/m", "openai/old"] == [full_name(model) for model in registry.models_of("openai")][-2:]
@@ -193,9 +193,9 @@ def test_only_models_of_a_supported_api_with_a_key_are_available(home: Home) -> 
 
 
 def test_a_model_of_another_api_is_found_and_refused_by_name(home: Home) -> None:
-    registry = home.registry({"apiKey": "k", "models": [{"id": "m"}, {"id": "old", "api": "pi-messages"}]})
+    registry = home.registry({"apiKey": "k", "models": [{"id": "m"}, {"id": "old", "api": "made-up"}]})
     error = registry.resolve(ModelRequest("openai/old")).error or ""
-    assert 'openai/old: the API "pi-messages" is not supported' in error
+    assert 'openai/old: the API "made-up" is not supported' in error
     assert "openai-completions" in error
 
 

@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from tests.recorded import Record
 
@@ -127,7 +127,16 @@ def _case(asked: Conversation) -> dict[str, Any]:
     }
 
 
-def plain_ids(body: object, asked: Conversation) -> object:
+class HasMessages(Protocol):
+    """What has a history."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages of the request."""
+        ...
+
+
+def plain_ids(body: object, asked: HasMessages) -> object:
     """Return a body in which each id that its client made up is a number: those of the history stay as they are."""
     history = json.dumps([message for message in asked.messages if message["role"] != "user"])
     known = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REQUEST_LIMIT_S: Final = 20.0
 """For one answer. A refresh holds the lock of auth.json for as long."""
 MAX_BYTES: Final = 64 * 1024
-"""Of one answer; the rest is not read."""
+"""Of one answer with tokens; the rest is not read."""
 _LONGEST_S: Final = 1e9  # some thirty years: a server may send any number
 _MAX_SHOWN_CHARS: Final = 300
 
@@ -51,12 +51,25 @@ async def ask_form(name: str, url: str, fields: Mapping[str, str]) -> Answer:
     Raises:
         LoginFailed: There is no answer, or nothing may be sent there.
     """
-    return await _ask(name, url, "application/x-www-form-urlencoded", urlencode(fields).encode())
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return await _ask(name, "POST", url, headers, urlencode(fields).encode())
 
 
 async def ask_json(name: str, url: str, members: Mapping[str, str]) -> Answer:
     """Send an object. Arguments, result and errors as of `ask_form`."""
-    return await _ask(name, url, "application/json", json.dumps(members).encode())
+    return await _ask(name, "POST", url, {"Content-Type": "application/json"}, json.dumps(members).encode())
+
+
+async def ask_for(name: str, url: str, headers: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Answer:
+    """Get an object. Result and errors as of `ask_form`.
+
+    Args:
+        name: Of the server, for users.
+        url: Where tokens may be sent.
+        headers: Of the request, with the token.
+        max_bytes: Of the answer; the rest is not read.
+    """
+    return await _ask(name, "GET", url, headers, None, max_bytes)
 
 
 def refusal(name: str, what: str, answer: Answer) -> LoginFailed:
@@ -67,7 +80,7 @@ def refusal(name: str, what: str, answer: Answer) -> LoginFailed:
         what: What it does: `refuses the login`.
         answer: Its answer.
     """
-    words: list[object] = [answer.body.get("error"), answer.body.get("error_description")]
+    words: list[object] = [answer.body.get("error"), answer.body.get("error_description") or answer.body.get("message")]
     if is_object(said := words[0]):  # of OpenAI
         words = [said.get("code") or said.get("type"), said.get("message")]
     text = ": ".join(str(each) for each in words if each)
@@ -80,18 +93,21 @@ def seconds(value: object, default: float) -> float:
     return min(as_amount(value) or default, _LONGEST_S)
 
 
-async def _ask(name: str, url: str, content_type: str, content: bytes) -> Answer:
+async def _ask(
+    name: str, method: str, url: str, headers: Mapping[str, str], content: bytes | None, max_bytes: int = MAX_BYTES
+) -> Answer:
     import httpx
 
     if not is_safe_endpoint(url):
         raise LoginFailed(f"{name}: an authorisation server must be on an https address, not {url}")
-    headers = {"Accept": "application/json", "Content-Type": content_type}
     try:
         with trio.fail_after(REQUEST_LIMIT_S):
             client = await client_for(url)
-            request = client.build_request("POST", url, headers=headers, content=content)
+            request = client.build_request(
+                method, url, headers={"Accept": "application/json", **headers}, content=content
+            )
             response = await client.send(request, stream=True)
-            body = await _body(response)
+            body = await _body(response, max_bytes)
     except trio.TooSlowError:
         raise LoginFailed(f"{name} has a temporary failure: no token in {REQUEST_LIMIT_S:g} s (timeout)") from None
     except (httpx.HTTPError, OSError) as error:
@@ -106,12 +122,12 @@ async def _ask(name: str, url: str, content_type: str, content: bytes) -> Answer
     return Answer(response.status_code, value if is_object(value) else {})
 
 
-async def _body(response: "httpx.Response") -> bytes:
+async def _body(response: "httpx.Response", max_bytes: int) -> bytes:
     body = bytearray()
     try:
         async for piece in response.aiter_bytes():
             body += piece
-            if len(body) > MAX_BYTES:
+            if len(body) > max_bytes:
                 break
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 0.1):

@@ -4,13 +4,19 @@ Runs no command: of a command only its presence is known. The order of the sourc
 compares the two. Shows names of variables, never a value, a header or a command.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
+from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, StoredKey
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
 from pinnace_agent.config.credentials.vendor_logins import has_login
-from pinnace_agent.config.models.builtin import VERTEX_PROVIDER, ambient_variables, index, key_variables
+from pinnace_agent.config.models.builtin import (
+    VERTEX_PROVIDER,
+    ambient_variables,
+    index,
+    key_variables,
+    unset_variables,
+)
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import (
     UnresolvedValue,
@@ -43,10 +49,35 @@ class KeyStatus(NamedTuple):
 
 
 def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> KeyStatus:
-    """Find a provider's key in the order of the resolver."""
+    """Find a provider's key in the order of the resolver.
+
+    A key in a variable opens no provider that lacks variables of its address: it may be for another one, or for
+    other programs. One in a file is a problem then.
+    """
+    found = _first_source(provider, catalog, auth, env)
+    if not found.is_usable or catalog.has_own_address(provider):
+        return found
+    stored = auth.entries.get(provider)
+    unset = unset_variables(provider, env if stored is None else _with_own(env, stored))
+    if not unset:
+        return found
+    return (
+        KeyStatus(provider) if found.source == "variable" else found._replace(is_usable=False, problem=_not_set(unset))
+    )
+
+
+def _not_set(names: Sequence[str]) -> str:
+    return f"the variable{'s' if names[1:] else ''} {' and '.join(names)} {'are' if names[1:] else 'is'} not set"
+
+
+def _with_own(env: Mapping[str, str], stored: StoredKey) -> Mapping[str, str]:
+    return {**env, **{name: value.reveal() for name, value in stored.env.items()}}
+
+
+def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> KeyStatus:
     stored = auth.entries.get(provider)
     if stored is not None and stored.env:
-        env = {**env, **{name: value.reveal() for name, value in stored.env.items()}}
+        env = _with_own(env, stored)
     access = catalog.access_of(provider)
     login = None if stored is None else stored.login
     if login is not None and is_usable_as_key(provider, login):

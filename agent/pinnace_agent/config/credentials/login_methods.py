@@ -1,4 +1,4 @@
-"""Which code logs in to a provider, and refreshes its logins: as RFC 8628 has it, or in the way of OpenAI."""
+"""Which code logs in to a provider, and refreshes its logins: as RFC 8628 has it, or in a way of their own."""
 
 from pathlib import Path
 
@@ -11,8 +11,12 @@ def device_login_of(provider: str, folder: Path) -> DeviceLogin | None:
     vendor = vendor_of(provider, folder)
     if vendor is None:
         return None
-    if vendor.is_codex:
+    if vendor.kind == "codex":
         from pinnace_agent.config.credentials.codex_login import CodexLogin
 
         return CodexLogin(vendor)
+    if vendor.kind == "copilot":
+        from pinnace_agent.config.credentials.copilot_login import CopilotLogin
+
+        return CopilotLogin(vendor)
     return DeviceLogin(vendor)

@@ -17,7 +17,7 @@ from pinnace_agent.files.relaxed_json import JsonObject, is_object
 _LEAST_MS: Final = 100_000_000_000
 # Logins whose access token the provider takes as a key. They are used while they are valid; `vendor_logins` says
 # which of them are refreshed. Those of `_BEARER` are sent as `Authorization: Bearer`.
-_USED_AS_KEY: Final = frozenset({"anthropic", "meta", "openai-codex", "openrouter", "xai"})
+_USED_AS_KEY: Final = frozenset({"anthropic", "github-copilot", "meta", "openai-codex", "openrouter", "radius", "xai"})
 _BEARER: Final = frozenset({"kimi-coding"})
 
 
@@ -51,6 +51,16 @@ class Login:
     def refresh_token(self) -> str:
         """The token for requesting a new access token; may be empty."""
         return str(self._fields.get("refresh", ""))
+
+    @property
+    def domain(self) -> str:
+        """The server of a company that the login is for; empty: the vendor's own."""
+        return str(self._fields.get("enterpriseUrl") or "")
+
+    def offers(self, model_id: str) -> bool:
+        """Return whether the account has a model; without a list of its models it has all."""
+        models = self._fields.get("availableModelIds")
+        return not isinstance(models, list) or model_id in models
 
     @property
     def expires_ms(self) -> float:

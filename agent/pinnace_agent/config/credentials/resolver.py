@@ -18,6 +18,7 @@ from pinnace_agent.config.models.builtin import (
     ambient_variables,
     index,
     key_variables,
+    unset_variables,
     usual_variable,
 )
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
@@ -123,9 +124,12 @@ class CredentialResolver:
 
     def opens_provider(self, provider: str) -> bool:
         """Return whether there is a source of credentials for all models of a provider. Runs no command."""
-        if provider == OFFLINE_PROVIDER or self._key_source(provider) is not None or self._is_ambient(provider):
+        if provider == OFFLINE_PROVIDER:
             return True
-        return self._has_key(provider, self._catalog.access_of(provider).headers)
+        has_key = self._key_source(provider) is not None or self._is_ambient(provider)
+        return (has_key or self._has_key(provider, self._catalog.access_of(provider).headers)) and (
+            not unset_variables(provider, self._env_of(provider)) or self._catalog.has_own_address(provider)
+        )
 
     def opened_alone(self, provider: str) -> list[str]:
         """Return the ids of the models with a header of their own that carries a key."""
@@ -170,7 +174,10 @@ class CredentialResolver:
         has_header = any(name.lower() in AUTHENTICATION_HEADERS for name in headers)
         if key is None and not has_header and not self._is_ambient(provider):
             return Credentials(problem=_no_key(provider, self._hint(provider)))
-        return Credentials(key, headers, variables=self._own_env(provider))
+        variables = self._own_env(provider)
+        if source is not None and source.login is not None and source.login.domain:
+            variables["enterpriseUrl"] = source.login.domain
+        return Credentials(key, headers, variables=variables)
 
     def _is_ambient(self, provider: str) -> bool:
         return bool(ambient_variables(provider, self._env_of(provider)))

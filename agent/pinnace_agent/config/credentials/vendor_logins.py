@@ -8,7 +8,7 @@ of a project are not read, since a server gets the tokens.
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, is_object, read_object
 
@@ -27,8 +27,8 @@ class Vendor(NamedTuple):
     """How long before its end a token counts as expired, as pi writes it."""
     default_life_s: float = 3600.0
     """Of a token whose server does not say how long it is good."""
-    is_codex: bool = False
-    """Whether it gives codes as `codex_login` says, instead of RFC 8628."""
+    kind: Literal["device", "codex", "copilot"] = "device"
+    """How it logs in: as RFC 8628 has it, or as `codex_login` or `copilot_login` says."""
 
 
 VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
@@ -48,7 +48,26 @@ VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
             url="https://auth.openai.com",
             device_path="/api/accounts/deviceauth/usercode",
             token_path="/oauth/token",
-            is_codex=True,
+            kind="codex",
+        ),
+        "github-copilot": Vendor(
+            name="GitHub Copilot",
+            client_id="Iv1.b507a08c87ecfe98",
+            url="https://github.com",
+            device_path="/login/device/code",
+            token_path="/login/oauth/access_token",
+            scope="read:user",
+            early_s=300.0,
+            kind="copilot",
+        ),
+        "radius": Vendor(
+            name="Radius",
+            client_id="pi-gateway",
+            url="https://radius.pi.dev",
+            device_path="/v1/oauth/device",
+            token_path="/v1/oauth/token",
+            scope="gateway offline_access",
+            early_s=60.0,
         ),
         "kimi-coding": Vendor(
             name="Kimi Code",

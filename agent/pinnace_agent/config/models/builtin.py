@@ -5,6 +5,7 @@ them, so that a process with one provider reads one file. The data ships with th
 schema, so it is not checked here. Has no access to the user's files or keys.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,8 @@ OFFLINE_PROVIDER: Final = "offline"
 """The provider of the offline model, which no file describes."""
 VERTEX_PROVIDER: Final = "google-vertex"
 """The provider that takes tokens of Google's credentials."""
+
+_VARIABLE: Final = re.compile(r"\{([A-Z_]+)}")
 
 # Not through importlib.resources, which costs a start a millisecond: a wheel is unpacked.
 FOLDER: Final = Path(__file__).parent / "providers"
@@ -84,6 +87,12 @@ def ambient_variables(provider: str, env: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables of an environment by which a cloud gives a provider its credentials; empty: it does not."""
     groups = index().ambient_variables.get(provider, ())
     return next((group for group in groups if all(env.get(name) for name in group)), ())
+
+
+def unset_variables(provider: str, env: Mapping[str, str]) -> list[str]:
+    """Return the variables in the built-in address of a provider that an environment lacks."""
+    facts = index().providers.get(provider)
+    return [] if facts is None else [name for name in _VARIABLE.findall(facts.base_url) if not env.get(name)]
 
 
 def usual_variable(provider: str) -> str | None:

@@ -106,6 +106,10 @@ class Catalog:
         """Return the entry of a provider, beside its built-in facts."""
         return self._entries.get(provider)
 
+    def has_own_address(self, provider: str) -> bool:
+        """Return whether the user gives the models of a provider another address."""
+        return "baseUrl" in self._entries.get(provider, {})
+
     def providers(self) -> list[str]:
         """Return the ids of all providers, including those without models."""
         return list(dict.fromkeys([*index().providers, *self._entries]))

@@ -107,13 +107,13 @@ class ModelRegistry:
                 models = [model for model in self._catalog.models_of(provider) if model["id"] in alone]
             else:
                 continue  # without reading its file
-            yield from (model for model in models if self._is_supported(model))
+            yield from (model for model in models if self._is_supported(model) and self._is_offered(model))
         if self._offers_offline:
             yield _offline_model()
 
     def is_usable(self, model: Model) -> bool:
         """Return whether a model has a supported API and a source of credentials."""
-        return self._is_supported(model) and self._keys.opens(model)
+        return self._is_supported(model) and self._keys.opens(model) and self._is_offered(model)
 
     def providers(self) -> list[str]:
         """Return the ids of all providers, the offline one last."""
@@ -294,6 +294,10 @@ class ModelRegistry:
         """Return the extension's code that serves a model, if there is any."""
         code = self._code.get(model["provider"])
         return code if code is not None and code.api == model["api"] else None
+
+    def _is_offered(self, model: Model) -> bool:
+        login = self._keys.login_of(model["provider"])
+        return login is None or login.offers(model["id"])
 
     def _is_supported(self, model: Model) -> bool:
         if model["provider"] == OFFLINE_PROVIDER or model["api"] in _supported_apis():

@@ -14,6 +14,7 @@ from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failures import FailureTexts, RefusalForm
 from pinnace_agent.llm.request import LlmRequest, secrets_of
 from pinnace_agent.llm.transport.exchange import exchange
+from pinnace_agent.llm.vendors import prepare_or_fail
 
 _REFUSALS: Final = RefusalForm("{status} ", is_whole=True)
 
@@ -23,7 +24,10 @@ class AnthropicMessagesProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
-        texts = FailureTexts(secrets_of(request), _REFUSALS)
-        reader = EventReader(builder, tool_names(request), texts)
-        make = partial(http_request, request, compat_of(request.model))
-        await exchange(request, builder, make, reader, texts)
+        prepared = prepare_or_fail(request, builder)
+        if prepared is None:
+            return
+        texts = FailureTexts(secrets_of(prepared), _REFUSALS)
+        reader = EventReader(builder, tool_names(prepared), texts)
+        make = partial(http_request, prepared, compat_of(prepared.model))
+        await exchange(prepared, builder, make, reader, texts)

@@ -13,6 +13,7 @@ from pinnace_agent.llm.openai_chat.request import http_request
 from pinnace_agent.llm.openai_chat.stream import ChunkReader
 from pinnace_agent.llm.request import LlmRequest, secrets_of
 from pinnace_agent.llm.transport.exchange import exchange
+from pinnace_agent.llm.vendors import prepare_or_fail
 
 
 class OpenAICompletionsProvider:
@@ -20,13 +21,10 @@ class OpenAICompletionsProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
-        if request.model["provider"] == "azure":
-            from pinnace_agent.llm.azure import at_azure_or_fail
-
-            if (located := at_azure_or_fail(request, builder)) is None:
-                return
-            request = located
-        compat = compat_of(request.model)
-        texts = FailureTexts(secrets_of(request))
-        make = partial(http_request, request, compat)
-        await exchange(request, builder, make, ChunkReader(builder, compat, texts), texts)
+        prepared = prepare_or_fail(request, builder)
+        if prepared is None:
+            return
+        compat = compat_of(prepared.model)
+        texts = FailureTexts(secrets_of(prepared))
+        make = partial(http_request, prepared, compat)
+        await exchange(prepared, builder, make, ChunkReader(builder, compat, texts), texts)

@@ -13,6 +13,7 @@ from pinnace_agent.llm.openai_responses.request import http_request
 from pinnace_agent.llm.openai_responses.stream import ResponseReader
 from pinnace_agent.llm.request import LlmRequest, secrets_of
 from pinnace_agent.llm.transport.exchange import exchange
+from pinnace_agent.llm.vendors import prepare_or_fail
 
 
 class OpenAIResponsesProvider:
@@ -20,9 +21,12 @@ class OpenAIResponsesProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
-        texts = FailureTexts(secrets_of(request), refusal_form(request.model["provider"]))
-        make = partial(http_request, request, compat_of(request.model))
-        await exchange(request, builder, make, ResponseReader(builder, texts), texts)
+        prepared = prepare_or_fail(request, builder)
+        if prepared is None:
+            return
+        texts = FailureTexts(secrets_of(prepared), refusal_form(prepared.model["provider"]))
+        make = partial(http_request, prepared, compat_of(prepared.model))
+        await exchange(prepared, builder, make, ResponseReader(builder, texts), texts)
 
 
 def refusal_form(provider: str) -> RefusalForm:

@@ -111,6 +111,8 @@ def _thinking_fields(request: LlmRequest, compat: ResponsesCompat) -> Wire:
     names = model.get("thinkingLevelMap") or {}
     word = names.get(level, "none" if level == "off" else level)
     if level == "off":
+        if model["provider"] == "github-copilot":  # its models do not think unless they are asked to
+            return {}
         # Null: thinking can't be turned off, and the server would refuse it.
         return {"reasoning": {"effort": word}} if word and compat.supports_reasoning_effort else {}
     fields: Wire = {"include": ["reasoning.encrypted_content"]}

@@ -1,0 +1,1 @@
+"""Provider: the gateway of pi. Imports llm and its transport."""
