@@ -109,7 +109,7 @@ class MessageStart(Event):
 
 
 @dataclass(slots=True, kw_only=True)  # one is made for each token
-class MessageUpdate(Event):
+class MessageUpdate(Event, compiled=True):
     """The streamed answer grew. The stream waits for each handler."""
 
     type: ClassVar[str] = "message_update"

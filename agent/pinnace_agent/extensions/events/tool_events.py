@@ -98,7 +98,7 @@ class ToolExecutionStart(Event):
 
 
 @dataclass(slots=True, kw_only=True)  # one is made for each piece of output
-class ToolExecutionUpdate(Event):
+class ToolExecutionUpdate(Event, compiled=True):
     """The partial result of a call."""
 
     type: ClassVar[str] = "tool_execution_update"

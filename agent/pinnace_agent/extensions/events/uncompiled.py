@@ -1,16 +1,95 @@
-"""Dataclasses with slots whose methods are shared, where `dataclass` compiles some for each class.
+"""Dataclasses with slots whose methods are shared, and whose fields are described when they are first asked for.
 
-Some eighty classes of events and results are made when the first extension is loaded. To compile their methods took as
-long as half of everything else that is loaded then. Fields, defaults, `fields` and `replace` are those of a dataclass.
+Some ninety classes of events and results are made when the first extension is loaded, and most are never used. For
+each, `dataclass` compiles methods, describes the fields, and makes the class again with its slots, which takes as long
+as half of everything else that is loaded then. Here a metaclass adds the slots when the class is made, and
+`dataclass` itself describes the fields when something reads them, such as the first constructor. Fields, defaults,
+`fields`, `replace` and `match` are those of a dataclass.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn, Self, TypeVar, get_origin
 
 from typing_extensions import dataclass_transform
 
 _T = TypeVar("_T", bound="Fields")
+
+
+class _Own(NamedTuple):
+    """What the body of a class says of its fields."""
+
+    annotations: Mapping[str, object]
+    defaults: Mapping[str, object]
+
+
+class _FieldsType(type):
+    """Makes classes whose annotated names are slots. One with slots of its own stays as it is."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, compiled: bool = False
+    ) -> "_FieldsType":
+        """Make a class; `compiled` leaves its fields to `dataclass`."""
+        if compiled or "__slots__" in namespace:
+            return super().__new__(cls, name, bases, namespace)
+        annotations = _annotations_of(namespace)
+        own = [
+            each for each, value in annotations.items() if value is not ClassVar and get_origin(value) is not ClassVar
+        ]
+        inherited = {each for base in bases for of in base.__mro__ for each in of.__dict__.get("__slots__", ())}
+        defaults = {each: namespace[each] for each in annotations if each in namespace}
+        slots = tuple(each for each in own if each not in inherited)
+        kept = {each: value for each, value in namespace.items() if each not in own}
+        made = super().__new__(cls, name, bases, {**kept, "__slots__": slots})
+        _own[made] = _Own(annotations, defaults)
+        return made
+
+
+def _annotations_of(namespace: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return the annotations in the body of a class."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        if (annotate := annotationlib.get_annotate_from_class_namespace(namespace)) is not None:
+            return annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF)
+    found: Mapping[str, object] = namespace.get("__annotations__", {})
+    return found
+
+
+class _Described:
+    """An attribute of classes that `dataclass` would set, found when it is first read."""
+
+    def __init__(self, of_dataclass: Callable[[type[Any]], object]) -> None:
+        self._of_dataclass = of_dataclass
+        self._name = ""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        if (found := _described.get((owner, self._name))) is None:
+            found = _described[owner, self._name] = self._of_dataclass(owner)
+        return found
+
+
+def _dataclass_of(of: type[Any]) -> type[Any]:
+    """Return a dataclass with the fields of a class, and no methods."""
+    if (known := _dataclasses.get(of)) is None:
+        bases = tuple(_dataclass_of(each) for each in of.__bases__ if isinstance(each, _FieldsType))
+        annotations, defaults = _own.get(of, _Own({}, {}))
+        body = {"__annotations__": dict(annotations), "__module__": of.__module__, "__doc__": "Fields.", **defaults}
+        plain = type(of.__name__, bases, body)
+        describe = dataclasses.dataclass(slots=True, init=False, repr=False, eq=False, kw_only=of in _by_name)
+        known = _dataclasses[of] = describe(plain)
+    return known
+
+
+_own: Final[dict[type, _Own]] = {}
+_by_name: Final[set[type]] = set()
+"""The classes whose fields are given by name alone."""
+_dataclasses: Final[dict[type, type[Any]]] = {}
+_described: Final[dict[tuple[type, str], Any]] = {}
 
 
 class _Form(NamedTuple):
@@ -23,10 +102,14 @@ class _Form(NamedTuple):
     factories: Mapping[str, Any]
 
 
-class Fields:
+class Fields(metaclass=_FieldsType):
     """The base of such classes: constructor, comparison and text."""
 
     __slots__ = ()
+    if not TYPE_CHECKING:
+        __dataclass_fields__ = _Described(lambda of: _dataclass_of(of).__dataclass_fields__)
+        __dataclass_params__ = _Described(lambda of: _dataclass_of(of).__dataclass_params__)
+        __match_args__ = _Described(lambda of: _dataclass_of(of).__match_args__)
 
     def __init__(self, *args: object, **values: object) -> None:
         """Set all fields.
@@ -110,13 +193,14 @@ def _values(self: Fields) -> tuple[object, ...]:
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 def mutable(of: type[_T]) -> type[_T]:
     """Make a class with fields that are given by name; a class decorator."""
-    return dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)(of)
+    _by_name.add(of)
+    return of
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen(of: type[_T]) -> type[_T]:
     """Make a class with fields that can't be set again; a class decorator."""
-    return dataclasses.dataclass(slots=True, init=False, repr=False, eq=False)(of)
+    return of
 
 
 def _form_of(of: type[Fields]) -> _Form:
