@@ -50,6 +50,10 @@ export type Command =
   | SetActiveToolsCommand
   | SetToolApprovalCommand
   | ReloadCommand
+  | AuthStatusCommand
+  | LoginCommand
+  | AbortLoginCommand
+  | LogoutCommand
   | HelloCommand
   | UiSurfaceInputCommand
   | RunShortcutCommand
@@ -81,6 +85,8 @@ export type Output =
   | McpStatus
   | SubagentEvent
   | Warning
+  | LoginStart
+  | LoginEnd
   | AgentEnd
   | MessageStart
   | MessageUpdate
@@ -152,6 +158,10 @@ export type Response =
   | SetActiveToolsResponse
   | SetToolApprovalResponse
   | ReloadResponse
+  | AuthStatusResponse
+  | LoginResponse
+  | AbortLoginResponse
+  | LogoutResponse
   | HelloResponse
   | UiSurfaceInputResponse
   | RunShortcutResponse
@@ -176,7 +186,7 @@ export interface AbortBashCommand {
 
 /**
  * Abort the run or the compaction; `queue` determines what happens to queued messages.
- * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-QUE-15, R-UI-02.
+ * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-KEY-04, R-QUE-15, R-UI-02.
  * Since 0.16.0.
  */
 export interface AbortCommand {
@@ -189,6 +199,20 @@ export interface AbortCommand {
    * This program's alone.
    */
   queue?: "hold" | "clear" | "continue" | null;
+}
+
+/**
+ * End logins that wait for their users; each is answered with `aborted`, and stores nothing.
+ * Rules: R-KEY-04.
+ * This program's alone.
+ */
+export interface AbortLoginCommand {
+  /** The type of the record. */
+  type: "abort_login";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The provider whose login ends; absent: all. */
+  provider?: string | null;
 }
 
 /**
@@ -215,6 +239,20 @@ export interface AbortToolCommand {
   id?: string | number | null;
   /** The entry that the result of the call will be, as the records of the call name it. */
   entryId: string;
+}
+
+/**
+ * Read where the credentials of each provider come from, and how to log in. No answer has a secret.
+ * Rules: C-11, C-9, R-KEY-01.
+ * This program's alone.
+ */
+export interface AuthStatusCommand {
+  /** The type of the record. */
+  type: "auth_status";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The only provider that is asked about; absent: all. */
+  provider?: string | null;
 }
 
 /**
@@ -699,6 +737,42 @@ export interface ListSessionsCommand {
 }
 
 /**
+ * Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used.
+ * Rules: R-KEY-01, R-KEY-02, R-KEY-03, R-KEY-04.
+ * This program's alone.
+ */
+export interface LoginCommand {
+  /** The type of the record. */
+  type: "login";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The provider, as `auth_status` lists it. */
+  provider: string;
+  /** `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`). */
+  method: "key" | "device-code";
+  /** The key itself, printable ASCII characters without spaces around them; with the method `key` alone. */
+  key?: string | null;
+  /** Whether a key may replace a stored login. */
+  force?: boolean | null;
+}
+
+/**
+ * Remove the stored key or login of a provider. The answer shows which credentials it has left.
+ * Rules: R-KEY-04, R-KEY-05.
+ * This program's alone.
+ */
+export interface LogoutCommand {
+  /** The type of the record. */
+  type: "logout";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The provider, as `auth_status` lists it. */
+  provider: string;
+  /** Whether a login that this program can't make again is removed, too. */
+  force?: boolean | null;
+}
+
+/**
  * Give a message to one sub-agent that works; it is delivered before the sub-agent's next answer, or returned.
  * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-10.
  * This program's alone.
@@ -1094,6 +1168,21 @@ export interface AbortBashResponse {
 }
 
 /**
+ * `abort_login` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface AbortLoginResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "abort_login";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+}
+
+/**
  * `abort` was carried out, or accepted.
  * Since 0.16.0.
  */
@@ -1141,6 +1230,23 @@ export interface AbortToolResponse {
   command: "abort_tool";
   /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
+}
+
+/**
+ * `auth_status` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface AuthStatusResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "auth_status";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: AuthStatuses;
 }
 
 /**
@@ -1635,6 +1741,40 @@ export interface ListSessionsResponse {
   success: true;
   /** What the command returns. */
   data: Sessions;
+}
+
+/**
+ * `login` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface LoginResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "login";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: ProviderAuth;
+}
+
+/**
+ * `logout` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface LogoutResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "logout";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: ProviderAuth;
 }
 
 /**
@@ -2272,6 +2412,40 @@ export interface Failure {
 }
 
 /**
+ * A login that a `login_start` has announced has ended; the response of its command follows.
+ * Rules: R-KEY-03.
+ * This program's alone.
+ */
+export interface LoginEnd {
+  /** The type of the record. */
+  type: "login_end";
+  /** The provider. */
+  provider: string;
+  /** Whether the login is stored, and the models of the provider can be used. */
+  success: boolean;
+  /** Why not. */
+  error?: string;
+}
+
+/**
+ * A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it.
+ * Rules: R-KEY-03.
+ * This program's alone.
+ */
+export interface LoginStart {
+  /** The type of the record. */
+  type: "login_start";
+  /** The provider. */
+  provider: string;
+  /** Where the user enters the code: an address of the web. */
+  url: string;
+  /** What the user enters there. */
+  userCode: string;
+  /** When the code expires, in milliseconds since the epoch. */
+  expiresAt: number;
+}
+
+/**
  * The state of an MCP server, or the number of its tools, has changed.
  * Rules: R-MCP-01, R-SBX-06.
  * This program's alone.
@@ -2857,6 +3031,12 @@ export interface Attachment {
   extractedText?: string | null;
 }
 
+/** The credentials of providers. */
+export interface AuthStatuses {
+  /** In the order of the catalog; then those of which auth.json alone knows. */
+  providers: ProviderAuth[];
+}
+
 /** A shell command that the client ran with `bash`. */
 export interface BashExecutionMessage {
   /** Who the message is from. */
@@ -3153,7 +3333,7 @@ export interface Entries {
 }
 
 /** What went wrong, for programs: `errorCode` beside the text in `error`. */
-export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "agent_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
+export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "provider_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "agent_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
 
 /** A user's message that can be forked from. */
 export interface ForkMessage {
@@ -3467,6 +3647,28 @@ export interface PriceTier {
   cacheRead: number;
   /** USD for a million tokens into a cache. */
   cacheWrite: number;
+}
+
+/** The credentials of a provider, as this process uses them; never a secret. */
+export interface ProviderAuth {
+  /** The provider's id. */
+  provider: string;
+  /** The first source that has some; null: there are none. `auth.json`, `models.json` and `variable` have a key, `login` is one of auth.json, `header` one of models.json that carries a key, `google` application default credentials, and `option` the key of `--api-key`. */
+  source: "option" | "auth.json" | "models.json" | "header" | "variable" | "login" | "google" | null;
+  /** Whether a request would have credentials, as far as is known without running a command or asking a server. */
+  isUsable: boolean;
+  /** Whether the key is what a command prints; it was not run. */
+  needsCommand: boolean;
+  /** The variables that may hold a key. */
+  variables: string[];
+  /** How `login` logs in to it. */
+  methods: ("key" | "device-code")[];
+  /** The variable that is the source. */
+  variable?: string;
+  /** Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is. */
+  expiresAt?: number;
+  /** Why the source can't be used. */
+  problem?: string;
 }
 
 /** The queued messages, steering messages first, in the order in which they are delivered. */
@@ -4330,6 +4532,10 @@ export interface ResponseOf {
   set_active_tools: SetActiveToolsResponse;
   set_tool_approval: SetToolApprovalResponse;
   reload: ReloadResponse;
+  auth_status: AuthStatusResponse;
+  login: LoginResponse;
+  abort_login: AbortLoginResponse;
+  logout: LogoutResponse;
   hello: HelloResponse;
   ui_surface_input: UiSurfaceInputResponse;
   run_shortcut: RunShortcutResponse;

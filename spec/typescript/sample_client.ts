@@ -168,6 +168,8 @@ function show(record: Exclude<Output, Response>, agent: Agent): void {
     case "ui_display":
     case "ui_tools_expanded":
     case "warning":
+    case "login_start":
+    case "login_end":
     case "thinking_level_changed":
     case "session_info_changed":
     case "session_changed":

@@ -12,7 +12,15 @@ from typing import Literal, cast
 from pinnace_rpc.client.answers import data_of, optional_data
 from pinnace_rpc.client.records import events, replies
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.messages import ApprovalMode, ContextItem, ImageContent, Model, QueueMode, ThinkingLevel
+from pinnace_spec.records.messages import (
+    ApprovalMode,
+    ContextItem,
+    ImageContent,
+    LoginKind,
+    Model,
+    QueueMode,
+    ThinkingLevel,
+)
 from pinnace_spec.records.surface_items import SurfaceItem
 
 
@@ -441,6 +449,53 @@ class BlockingCommands(ABC):
     def reload(self) -> None:
         """Read the user's files again: settings, models, keys, resources and extensions. The session stays."""
         self.request("reload")
+
+    def auth_status(self, *, provider: str | None = None) -> replies.AuthStatuses:
+        """Read where the credentials of each provider come from, and how to log in. No answer has a secret.
+
+        Args:
+            provider: The only provider that is asked about; absent: all.
+        """
+        data = self.request("auth_status", provider=provider)
+        return cast("replies.AuthStatuses", data_of("auth_status", data))
+
+    def login(
+        self,
+        provider: str,
+        method: LoginKind,
+        *,
+        key: str | None = None,
+        force: bool | None = None,
+    ) -> replies.ProviderAuth:
+        """Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used.
+
+        Args:
+            provider: The provider, as `auth_status` lists it.
+            method: `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser
+                (`login_start`).
+            key: The key itself, printable ASCII characters without spaces around them; with the method `key` alone.
+            force: Whether a key may replace a stored login.
+        """
+        data = self.request("login", provider=provider, method=method, key=key, force=force)
+        return cast("replies.ProviderAuth", data_of("login", data))
+
+    def abort_login(self, *, provider: str | None = None) -> None:
+        """End logins that wait for their users; each is answered with `aborted`, and stores nothing.
+
+        Args:
+            provider: The provider whose login ends; absent: all.
+        """
+        self.request("abort_login", provider=provider)
+
+    def logout(self, provider: str, *, force: bool | None = None) -> replies.ProviderAuth:
+        """Remove the stored key or login of a provider. The answer shows which credentials it has left.
+
+        Args:
+            provider: The provider, as `auth_status` lists it.
+            force: Whether a login that this program can't make again is removed, too.
+        """
+        data = self.request("logout", provider=provider, force=force)
+        return cast("replies.ProviderAuth", data_of("logout", data))
 
     def hello(
         self,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.ports import AgentReads, CommandSink, MessageReader
     from pinnace_agent.session.store.save_error import SaveError
     from pinnace_rpc.server.completing import Completing
+    from pinnace_rpc.server.logins import Logins
     from pinnace_spec.records import commands as cmd
 
 _log = logging.getLogger("pinnace.dispatch")
@@ -86,6 +87,7 @@ class OpenCommands:
         self._on_first = on_first
         self.slow_reads = SlowReads()
         self._completing: Completing | None = None
+        self._logins: Logins | None = None
         self.defect: str | None = None
         """The error with which every command is answered after the statechart has failed; None: it has not."""
         self.first_message = trio.Event()
@@ -196,6 +198,8 @@ class OpenCommands:
 
                 self._completing = Completing()
             self._completing.start(agent, asked, partial(self._end_read, ref))
+        elif pending.name in {"login", "abort_login", "logout"}:
+            self._log_in_or_out(ref, agent)
         elif pending.name == "ui_surface_input":
             from pinnace_rpc.server.extension_input import take_surface_input  # of clients that draw
 
@@ -212,6 +216,27 @@ class OpenCommands:
             hello = cast("cmd.Hello", pending.command)  # the only one that is left
             is_first = ref == self._first_command
             self._answer(ref, lambda: answer_hello(hello, agent, self._outbox, is_first=is_first))
+
+    def _log_in_or_out(self, ref: int, agent: "AgentReads") -> None:
+        """Begin a command about logins, which is answered at its end."""
+        from pinnace_rpc.server.logins import Logins  # with the first one
+
+        if self._logins is None:
+            self._logins = Logins(self.slow_reads)
+        pending, ended = self._pending[ref], partial(self._end_read, ref)
+        if pending.name == "abort_login":
+            aborted = cast("cmd.AbortLogin", pending.command).provider  # the model of this name
+            self._logins.abort(aborted)
+            self._succeed(ref, None)
+            return
+        begin = self._logins.log_in if pending.name == "login" else self._logins.log_out
+        try:
+            begin(agent, cast("Any", pending.command), ended)  # each takes the model of its name
+        except errors.ClientError as error:
+            self._fail(ref, error)
+        except Exception as error:  # a defect of ours: answered, and the process continues
+            _log.exception("%s failed", pending.name)
+            self._fail(ref, errors.InternalError(f"Internal error: {error}"))
 
     def _read_slowly(
         self, ref: int, agent: "AgentReads", begin: Callable[[], Callable[[], Mapping[str, object]]]
@@ -290,15 +315,18 @@ class OpenCommands:
     def hurry(self) -> None:
         """Give reads that others go on beside a moment to end."""
         self.slow_reads.hurry()
-        self._end_completing()
+        self._end_waiting()
 
-    def _end_completing(self) -> None:
+    def _end_waiting(self) -> None:
+        """Answer what waits for others than the agent."""
         if self._completing is not None:
             self._completing.end()
+        if self._logins is not None:
+            self._logins.end()
 
     def close(self) -> None:
         """Everything is answered and closed, but for the slow reads that still run."""
-        self._end_completing()
+        self._end_waiting()
         self.slow_reads.when_done(self._closed)
 
     def fail_open(self, ref: int, error: errors.ProtocolError) -> None:

@@ -298,6 +298,14 @@ def list_agents(read: Read) -> Data:
     return {"agents": shown_agents(read.agent)}
 
 
+def auth_status(read: Read) -> Data:
+    """Where the credentials of providers come from."""
+    from pinnace_rpc.server.logins import statuses  # not at start
+
+    command: cmd.AuthStatus = read.command
+    return statuses(read.agent.profile.registry, command.provider)
+
+
 def shown_model(model: Model) -> Model:
     """Return a model as clients see it: without the user name and password that its address may hold.
 
@@ -337,5 +345,6 @@ QUERIES: Final[Mapping[str, Callable[[Read], Data]]] = {
         get_shortcuts,
         get_queue,
         list_agents,
+        auth_status,
     )
 }

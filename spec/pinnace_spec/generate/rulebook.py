@@ -131,6 +131,7 @@ CHAPTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "What can be read": ("R-STA", "R-EXP"),
     "Warnings": ("R-WRN",),
     "Settings and models": ("R-SET", "R-MOD", "R-LLM"),
+    "Keys and logins": ("R-KEY",),
     "Shell commands of the client": ("R-BSH",),
     "Sessions": ("R-SES",),
     "Extensions and dialogs": ("R-EXT", "R-UI"),

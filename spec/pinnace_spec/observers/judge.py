@@ -23,6 +23,7 @@ from pinnace_spec.observers.invariants.contexts import CountsAgree, MessagesAgre
 from pinnace_spec.observers.invariants.deliveries import DeliveryOrder, DeliveryPlaces
 from pinnace_spec.observers.invariants.endings import ClosedInTime, NoCrash
 from pinnace_spec.observers.invariants.frames import Alive, Framing, OnlyRecords, RoundTrip
+from pinnace_spec.observers.invariants.logins import LoginsEnd
 from pinnace_spec.observers.invariants.names import NamesAgree
 from pinnace_spec.observers.invariants.queues import NothingStranded, QueuesShown, TextsConserved
 from pinnace_spec.observers.invariants.states import RefusedChangesNothing, StateAgrees
@@ -57,6 +58,7 @@ OBSERVERS: Final[tuple[type[Automaton], ...]] = (
     SurfacesOpen,
     SubagentsEnd,
     AgentMessagesKept,
+    LoginsEnd,
     Sums,
     Retries,
     Compactions,

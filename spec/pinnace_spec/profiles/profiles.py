@@ -46,6 +46,8 @@ EVENT_NAMES: Final = (
     "mcp_status",
     "subagent_event",
     "warning",
+    "login_start",
+    "login_end",
     "bash_execution_update",
     "thinking_level_changed",
     "session_info_changed",

@@ -134,6 +134,22 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "mode": (frozenset({"ask", "never", "read-only"}), ..., "mode"),
     },
     "reload": {},
+    "auth_status": {
+        "provider": (str, None, "provider"),
+    },
+    "login": {
+        "provider": (str, ..., "provider"),
+        "method": (frozenset({"device-code", "key"}), ..., "method"),
+        "key": (str, None, "key"),
+        "force": (bool, False, "force"),
+    },
+    "abort_login": {
+        "provider": (str, None, "provider"),
+    },
+    "logout": {
+        "provider": (str, ..., "provider"),
+        "force": (bool, False, "force"),
+    },
     "hello": {
         "protocol": (frozenset({"0.18", "0.5x", "1.5", "pi", "seed"}), None, "protocol"),
         "delegate": (list, None, "delegate"),
@@ -197,6 +213,9 @@ WORK_COMMANDS: Final = (
     "navigate_tree",
     "compact",
     "reload",
+    "login",
+    "abort_login",
+    "logout",
     "hello",
     "ui_surface_input",
     "run_shortcut",
@@ -220,6 +239,7 @@ READS: Final = (
     "get_available_thinking_levels",
     "list_sessions",
     "export_html",
+    "auth_status",
     "get_branch_messages",
 )
 
@@ -271,6 +291,9 @@ OVERTAKING: Final = (
     "abort",
     "abort_retry",
     "abort_bash",
+    "login",
+    "abort_login",
+    "logout",
     "hello",
     "ui_surface_input",
     "run_shortcut",
@@ -292,6 +315,10 @@ OWN_COMMANDS: Final = (
     "set_active_tools",
     "set_tool_approval",
     "reload",
+    "auth_status",
+    "login",
+    "abort_login",
+    "logout",
     "ui_surface_input",
     "run_shortcut",
     "client_response",

@@ -32,6 +32,7 @@ from pinnace_spec.records.messages import (
     ContextItem,
     FileMethod,
     ImageContent,
+    LoginKind,
     QueueMode,
     TextContent,
     ThinkingLevel,
@@ -53,6 +54,7 @@ Group = Literal[
     "Queries",
     "Sessions",
     "Settings",
+    "Keys and logins",
     "Protocol, dialogs and files",
     "Names of earlier generations",
 ]
@@ -797,6 +799,73 @@ class Reload(CommandModel):
     kind = "work"
     errors = (E.BUSY, E.COMPACTING, E.INVALID_CONFIGURATION, *_WAITS)
     type: Literal["reload"]
+
+
+class AuthStatus(CommandModel):
+    """Read where the credentials of each provider come from, and how to log in. No answer has a secret."""
+
+    since = None
+    group = "Keys and logins"
+    kind = "read"
+    errors = (E.PROVIDER_NOT_FOUND, *_WAITS)
+    answer = "AuthStatuses"
+    type: Literal["auth_status"]
+    provider: StrictStr | None = None
+    """The only provider that is asked about; absent: all."""
+
+
+class Login(CommandModel):
+    """Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used."""
+
+    since = None
+    group = "Keys and logins"
+    kind = "work"
+    waits = False
+    errors = (
+        *(E.PROVIDER_NOT_FOUND, E.AUTHENTICATION_FAILED, E.INVALID_CONFIGURATION, E.IO_ERROR),
+        *_WAITS,
+    )
+    sample = {"provider": "unknown", "method": "key", "key": "none"}
+    answer = "ProviderAuth"
+    type: Literal["login"]
+    provider: StrictStr
+    """The provider, as `auth_status` lists it."""
+    method: LoginKind
+    """`key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`)."""
+    key: StrictStr | None = None
+    """The key itself, printable ASCII characters without spaces around them; with the method `key` alone."""
+    force: StrictBool = False
+    """Whether a key may replace a stored login."""
+
+
+class AbortLogin(CommandModel):
+    """End logins that wait for their users; each is answered with `aborted`, and stores nothing."""
+
+    since = None
+    group = "Keys and logins"
+    kind = "work"
+    waits = False
+    sample = {"provider": "unknown"}
+    type: Literal["abort_login"]
+    provider: StrictStr | None = None
+    """The provider whose login ends; absent: all."""
+
+
+class Logout(CommandModel):
+    """Remove the stored key or login of a provider. The answer shows which credentials it has left."""
+
+    since = None
+    group = "Keys and logins"
+    kind = "work"
+    waits = False
+    errors = (E.PROVIDER_NOT_FOUND, E.INVALID_CONFIGURATION, E.IO_ERROR, *_WAITS)
+    sample = {"provider": "unknown"}
+    answer = "ProviderAuth"
+    type: Literal["logout"]
+    provider: StrictStr
+    """The provider, as `auth_status` lists it."""
+    force: StrictBool = False
+    """Whether a login that this program can't make again is removed, too."""
 
 
 class Hello(CommandModel):

@@ -570,6 +570,31 @@ class WarningEvent(AgentWarning):
     type: Literal["warning"]
 
 
+class LoginStart(OutputModel):
+    """A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it."""
+
+    type: Literal["login_start"]
+    provider: NonEmpty
+    url: NonEmpty
+    userCode: NonEmpty
+    expiresAt: Positive
+
+
+class LoginEnd(OutputModel):
+    """A login that a `login_start` has announced has ended; the response of its command follows."""
+
+    type: Literal["login_end"]
+    provider: NonEmpty
+    success: bool
+    error: NonEmpty | None = None
+
+    @model_validator(mode="after")
+    def _failure_has_a_reason(self) -> Self:
+        if self.success != (self.error is None):
+            raise ValueError("an error is there unless it was a success")
+        return self
+
+
 _SAME_IN_ALL: Final[Mapping[str, object]] = {
     "agent_start": AgentStart,
     "turn_start": TurnStart,
@@ -592,6 +617,8 @@ _PI: Final[Mapping[str, object]] = {
     "mcp_status": McpStatus,
     "subagent_event": SubagentEvent,
     "warning": WarningEvent,
+    "login_start": LoginStart,
+    "login_end": LoginEnd,
     "agent_end": AgentEnd,
     "message_start": MessageBracket,
     "message_update": WholeUpdate,

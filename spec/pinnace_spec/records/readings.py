@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.events import EVENTS, AgentInfo, AgentWarning, McpServer, SessionEntry
 from pinnace_spec.records.flat_commands import COMMAND_NAMES
-from pinnace_spec.records.messages import ApprovalMode, Model, QueueMode, ThinkingLevel
+from pinnace_spec.records.messages import ApprovalMode, KeySource, LoginKind, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.output_model import AnyMessage, Count, NonEmpty, OutputModel, Positive, SeedMessage
 from pinnace_spec.records.surface_items import ItemKind
 
@@ -416,6 +416,37 @@ class Agents(OutputModel):
 
     agents: list[AgentInfo]
     """In the order in which they began."""
+
+
+class ProviderAuth(OutputModel):
+    """The credentials of a provider, as this process uses them; never a secret."""
+
+    provider: NonEmpty
+    source: KeySource | None
+    """The first source that has some; null: there are none. `auth.json`, `models.json` and `variable` have a key,
+    `login` is one of auth.json, `header` one of models.json that carries a key, `google` application default
+    credentials, and `option` the key of `--api-key`."""
+    isUsable: bool
+    """Whether a request would have credentials, as far as is known without running a command or asking a server."""
+    needsCommand: bool
+    """Whether the key is what a command prints; it was not run."""
+    variables: list[NonEmpty]
+    """The variables that may hold a key."""
+    methods: list[LoginKind]
+    """How `login` logs in to it."""
+    variable: NonEmpty | None = None
+    """The variable that is the source."""
+    expiresAt: Count | None = None
+    """Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is."""
+    problem: NonEmpty | None = None
+    """Why the source can't be used."""
+
+
+class AuthStatuses(OutputModel):
+    """The credentials of providers."""
+
+    providers: list[ProviderAuth]
+    """In the order of the catalog; then those of which auth.json alone knows."""
 
 
 class SessionInfo(OutputModel):

@@ -34,6 +34,7 @@ class ErrorCode(StrEnum):
     AUTHENTICATION_FAILED = "authentication_failed"
     MODEL_NOT_FOUND = "model_not_found"
     TOOL_NOT_FOUND = "tool_not_found"
+    PROVIDER_NOT_FOUND = "provider_not_found"
     ALREADY_COMPACTED = "already_compacted"
     NOTHING_TO_COMPACT = "nothing_to_compact"
     COMPACTION_CANCELLED = "compaction_cancelled"
@@ -247,6 +248,25 @@ NOT_A_CURSOR: Final = "must be the nextCursor of an earlier response"
 def entry_not_found(entry_id: str) -> str:
     """Word that the session has no such entry."""
     return f"Entry not found: {entry_id}"
+
+
+LOGIN_ABORTED: Final = "The login was ended before the user had confirmed it"
+LOGIN_REPLACED: Final = "The login was ended by a later one of the same provider"
+NO_KEY_FILE: Final = "This process has no auth.json, so nothing can be stored"
+NOT_A_KEY: Final = "must be the key itself: one line of printable ASCII characters"
+NEEDS_A_KEY: Final = "is required with the method key"
+KEY_UNUSED: Final = "must not be given with this method"
+LOGIN_IN_THE_WAY: Final = "must be true to lose the login that auth.json has for this provider"
+
+
+def provider_not_found(provider: str) -> str:
+    """Word that no provider has an id."""
+    return f"Provider not found: {provider}"
+
+
+def no_such_method(methods: Sequence[str]) -> str:
+    """Word which ways to log in a provider offers."""
+    return f"must be one of {', '.join(methods)} for this provider" if methods else "is not offered by this provider"
 
 
 def agent_not_found(agent_id: str) -> str:

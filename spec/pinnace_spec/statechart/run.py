@@ -132,6 +132,7 @@ _SETTINGS: Final = (
     *rows(RUN_STATES, ("hello",), "", None, "answer", "R-HEL-01"),
     *rows(RUN_STATES, ("ui_surface_input",), "", None, "answer", "R-UI-09"),
     *rows(RUN_STATES, ("run_shortcut",), "", None, "answer", "R-UI-12"),
+    *rows(RUN_STATES, ("login", "abort_login", "logout"), "", None, "answer", "R-KEY-04"),
     *rows(RUN_STATES, NON_COMMANDS, "", None, "refuse_line", "R-ERR-01 R-ERR-02"),
 )
 

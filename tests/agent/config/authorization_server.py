@@ -28,6 +28,8 @@ class AuthorizationServer:
         """How many tokens were given for refresh tokens."""
         self.life: object = 7200
         """What it says of how long a token is good."""
+        self.interval_s = 0.01
+        """How long a client waits before each question for the tokens of a code."""
         self.is_revoked = False
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.failures: list[tuple[int, Body]] = []
@@ -74,7 +76,7 @@ class AuthorizationServer:
                 "user_code": USER_CODE,
                 "verification_uri": f"{self.url}/enter",
                 "expires_in": 600,
-                "interval": 0.01,
+                "interval": self.interval_s,
             }
         grant = fields["grant_type"]
         self.before_grant(grant)

@@ -428,6 +428,8 @@ def test_every_command_has_its_cell() -> None:
     beside |= {"abort_tool"}
     # Likewise a sub-agent that works.
     beside |= {"cancel_agent", "message_agent"}
+    # Likewise a provider that is known; its rows are those of hello.
+    beside |= {"login", "logout", "abort_login"}
     # Refused in every busy state (test_tree_moves, and the scenarios CEL/navigate-tree).
     beside |= {"navigate_tree"}
     # Likewise (test_reload, and the scenarios CEL/reload).

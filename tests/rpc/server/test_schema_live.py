@@ -121,6 +121,8 @@ def test_almost_every_type_of_the_profile_was_written(held: Held) -> None:
         "mcp_status",
         "subagent_event",
         "warning",
+        "login_start",
+        "login_end",
         "entry_appended",
         "ui_surface_open",
         "ui_surface_draw",

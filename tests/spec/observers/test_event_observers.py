@@ -113,6 +113,15 @@ def delivered(message: str = "m1") -> str:
     return f'< subagent_event {{"agentId": "k", "event": {event}}}\n'
 
 
+def login(kind: str, provider: str = "a", error: str = "") -> str:
+    """Write a record of a login."""
+    began = '"url": "https://a/", "userCode": "C", "expiresAt": 1'
+    ended = f'"success": false, "error": "{error}"' if error else '"success": true'
+    return f'< login_{kind} {{"provider": "{provider}", {began if kind == "start" else ended}}}\n'
+
+
+LOGIN = '> login l {"provider": "a", "method": "device-code"}\n' + login("start")  # to step 2
+KEYED = '> login k {"provider": "a", "method": "key", "key": "0123456789abcdef"}\n'
 ENDED_CHILD = '"agentId": "k", "toolCallId": "c1", "state": "completed"'
 SHOWING = '> hello h {"subagents": true}\n< ok h\n' + CHILDREN + child("start")  # to step 11
 ONE_CHILD = CHILDREN + child("start") + child("update", "k")  # to step 10
@@ -169,6 +178,19 @@ GOOD: list[tuple[str, str, str]] = [
         + messaged()
         + delivered()
         + with_messages(f'< subagent_event {{"agentId": "k", "agent": {{{ENDED_CHILD}}}}}\n', ("m1", "delivered")),
+    ),
+    (
+        "logins of two providers, one of which is given up, and a key",
+        "I-KEY-1",
+        LOGIN
+        + '> login m {"provider": "b", "method": "device-code"}\n'
+        + login("start", "b")
+        + login("end", "b", "no")
+        + "< no m refused\n"
+        + login("end")
+        + "< ok l {}\n"
+        + KEYED
+        + "< ok k {}\n",
     ),
     ("a surface that is drawn and closed", "I-UI-2", DRAWING + SIZED + DRAWN + UNDRAWN),
     ("an input that is taken", "I-UI-2", DRAWING + TYPED + TAKEN % 1 + TAKEN % 2 + TAKEN % 2 + UNDRAWN),
@@ -388,6 +410,11 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
         SHOWING + shown("k", "running") + messaged() + delivered() * 2,
         [(15, 16)],
     ),
+    ("a login that is announced twice", "I-KEY-1", LOGIN + login("start"), [(2, 3)]),
+    ("a login that ends twice", "I-KEY-1", LOGIN + login("end") * 2, [(4,)]),
+    ("a login that is answered before its end", "I-KEY-1", LOGIN + "< ok l {}\n" + login("end"), [(2, 3)]),
+    ("a login that an orderly end leaves open", "I-KEY-1", LOGIN + "< ok l {}\n$ exit 0", [(2, 3), (2,)]),
+    ("a key that is said", "I-KEY-1", KEYED + "< no k 0123456789abcdef\n", [(1, 2)]),
     ("a surface that is not offered any more", "I-UI-2", DRAWING.replace("true", "false"), [(3,)]),
     ("a surface that is opened twice", "I-UI-2", DRAWING + DRAWING, [(3, 6)]),
     ("a drawing before the size is known", "I-UI-2", DRAWING + DRAWN, [(3, 4)]),

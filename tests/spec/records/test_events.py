@@ -43,6 +43,8 @@ LATER_TYPES = {
     "mcp_status",
     "subagent_event",
     "warning",
+    "login_start",
+    "login_end",
     "session_changed",
     "extension_ui_resolved",
 }
@@ -137,6 +139,8 @@ RECORDS: list[Json] = [
     {"type": "subagent_event", "agentId": "k", "agent": {**CHILD, "cwd": "/w", "sessionFile": "/s", "usage": USAGE}},
     {"type": "subagent_event", "agentId": "k", "event": {"type": "agent_start"}},
     {"type": "warning", "kind": "models", "text": "t", "remedy": "r", "source": "/a/models.json"},
+    {"type": "login_start", "provider": "xai", "url": "https://x/", "userCode": "A-1", "expiresAt": 1},
+    {"type": "login_end", "provider": "xai", "success": False, "error": "refused"},
     {"type": "session_changed", "reason": "new", "by": "client", **SESSION},
     {"type": "extension_ui_resolved", "id": "r1", "reason": "timeout"},
     *(record for record in PUBLISHED if record["type"] == "extension_ui_request"),
@@ -235,6 +239,7 @@ def test_a_field_that_lacks_is_found_unless_it_may_be_absent(record: Json) -> No
             ("extension_ui_resolved", "id"),
             ("client_request", "timeout"),
             ("extension_error", "error"),
+            ("login_end", "error"),
             ("mcp_status", "name"),
             ("mcp_status", "source"),
             ("ui_input", "submitted"),  # with followUp

@@ -74,6 +74,8 @@ FIELDS = [field for command in MODELS for field in fields_of(command)]
 def valid_value(field: Field) -> JsonValue:
     if (field.command, field.name) == ("set_tool_approval", "mode"):
         return "ask"
+    if (field.command, field.name) == ("login", "method"):
+        return "device-code"
     return VALID[field.name] if field.name in VALID else BY_KIND[field.kind]
 
 

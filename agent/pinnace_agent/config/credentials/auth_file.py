@@ -50,6 +50,12 @@ def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = 
     return edit_object(path, change, _FORM)
 
 
+def as_written(key: str) -> Secret:
+    """Write a key so that it is read as it is: no variable, no command."""
+    text = key.replace("$", "$$")
+    return Secret(f"${text}" if text.startswith("!") else text)
+
+
 def store_login(path: Path, provider: str, login: Login) -> JsonEdit:
     """Store a login for a provider, in place of its former entry. Raises as `store_key`, but for LoginInTheWay."""
 

@@ -5,12 +5,13 @@ compares the two. Shows names of variables, never a value, a header or a command
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, StoredKey
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import (
+    OFFLINE_PROVIDER,
     VERTEX_PROVIDER,
     ambient_variables,
     index,
@@ -27,17 +28,19 @@ from pinnace_agent.config.values import (
 )
 from pinnace_agent.llm.google.location import usable_path, what_is_missing
 from pinnace_agent.redaction.policy import Secret
+from pinnace_spec.records.messages import KeySource, LoginKind
 
-Source = Literal["auth.json", "models.json", "header", "variable", "login", "google"]
+_CODE_ALONE: Final[tuple[LoginKind, ...]] = ("device-code",)
+_BOTH: Final[tuple[LoginKind, ...]] = ("key", "device-code")
+_KEY_ALONE: Final[tuple[LoginKind, ...]] = ("key",)
 
 
 class KeyStatus(NamedTuple):
     """One provider's key."""
 
     provider: str
-    source: Source | None = None
-    """The first source with a key; None: there is none. `header`: of models.json. `login`: one of auth.json.
-    `google`: application default credentials."""
+    source: KeySource | None = None
+    """The first source with a key; None: there is none."""
     variable: str | None = None
     """Its name, if that is the source."""
     is_usable: bool = False
@@ -82,7 +85,7 @@ def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[
     login = None if stored is None else stored.login
     if login is not None and is_usable_as_key(provider, login):
         return KeyStatus(provider, "login", is_usable=True)
-    in_files: list[tuple[Source, Secret | None]] = [
+    in_files: list[tuple[KeySource, Secret | None]] = [
         ("auth.json", None if stored is None else stored.key),
         ("models.json", access.api_key),
     ]
@@ -105,6 +108,31 @@ def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[
         if value is not None:
             return KeyStatus(provider, source, problem=_problem(value, env))
     return KeyStatus(provider)
+
+
+def status_record(status: KeyStatus) -> dict[str, object]:
+    """Return what clients and other programs are shown of a provider's key."""
+    record: dict[str, object] = {
+        "provider": status.provider,
+        "source": status.source,
+        "isUsable": status.is_usable,
+        "needsCommand": status.needs_command,
+        "variables": [*reversed(key_variables(status.provider))],
+    }
+    if status.variable is not None:
+        record["variable"] = status.variable
+    if status.problem is not None:
+        record["problem"] = status.problem
+    return record
+
+
+def login_kinds(provider: str) -> tuple[LoginKind, ...]:
+    """Return how this program gets credentials of a provider that it can store, without code of an extension."""
+    if provider == OFFLINE_PROVIDER:
+        return ()
+    if has_login(provider):
+        return _BOTH if key_variables(provider) else _CODE_ALONE
+    return _KEY_ALONE
 
 
 def advice(provider: str, env: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ runs when a request needs its output. A header that carries a key counts as one,
 cloud gives credentials to programs. Has no knowledge of the models.
 """
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -37,6 +38,7 @@ from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # loaded with the first login
     from pinnace_agent.config.credentials.google_credentials import GoogleTokens
+    from pinnace_agent.config.credentials.key_status import KeyStatus
     from pinnace_agent.config.credentials.login_refresh import LoginStore
     from pinnace_agent.config.credentials.logins import Login, LoginMethod
 
@@ -78,6 +80,8 @@ class CredentialResolver:
         self._renewed: dict[str, Login] = {}
         self._logins: LoginStore | None = None
         self._google: dict[Path, GoogleTokens] = {}
+        self._read_s = time.monotonic()
+        """When auth.json was read: of two readings the later one counts."""
         learn_keys(catalog, auth, env)
 
     def __repr__(self) -> str:
@@ -91,10 +95,44 @@ class CredentialResolver:
 
     def take(self, read: "CredentialResolver") -> None:
         """Take the auth.json that another resolver has read since; commands run again."""
-        self._auth = read._auth  # its keys were registered with the redactor when it was read
         self._kept.clear()
-        self._renewed.clear()
         self._google.clear()
+        self.use_auth(read._auth, read._read_s)
+
+    def use_auth(self, auth: AuthFile, read_s: float) -> None:
+        """Take an auth.json, unless a later reading was taken before.
+
+        Args:
+            auth: Its content.
+            read_s: When it was read, by the monotonic clock.
+        """
+        if read_s < self._read_s:
+            return
+        self._auth, self._read_s = auth, read_s
+        self._renewed.clear()
+        learn_keys(self._catalog, auth, self._env)
+
+    def forget_output(self, provider: str) -> None:
+        """Run the command of a stored key again: it is another one now."""
+        self._kept.pop(provider, None)
+
+    def stored_providers(self) -> list[str]:
+        """Return the providers of which auth.json has an entry."""
+        return list(self._auth.entries)
+
+    def status(self, provider: str) -> "KeyStatus":
+        """Return where a provider's key comes from, as the next request would find it. Runs no command."""
+        from pinnace_agent.config.credentials.key_status import KeyStatus, key_status
+
+        if provider in self._given:
+            return KeyStatus(provider, "option", is_usable=True)
+        login, auth = self.login_of(provider), self._auth
+        if login is not None and provider in self._methods:
+            return KeyStatus(provider, "login", is_usable=True)
+        if login is not None:
+            stored = self._stored(provider)._replace(login=login)
+            auth = auth._replace(entries={**auth.entries, provider: stored})
+        return key_status(provider, self._catalog, auth, self._env)
 
     def use(self, provider: str, key: str) -> None:
         """Use this key for a provider, before any other, for the life of the process."""

@@ -28,6 +28,7 @@ from pinnace_spec.rules import errors
 from pinnace_spec.rules.errors import ClientError, ErrorCode
 
 if TYPE_CHECKING:
+    from pinnace_agent.config.credentials.key_status import KeyStatus
     from pinnace_agent.config.credentials.logins import Login, LoginMethod
     from pinnace_agent.llm.providers import Provider
 
@@ -232,6 +233,24 @@ class ModelRegistry:
         """Use a login that was just stored in auth.json."""
         self._keys.use_login(provider, login)
         self._ahead = None
+
+    def use_auth(self, provider: str, auth: AuthFile, read_s: float) -> None:
+        """Use an auth.json in which the entry of a provider was just changed. `read_s`: as of the resolver."""
+        self._keys.use_auth(auth, read_s)
+        self._keys.forget_output(provider)
+        self._ahead = None
+
+    def key_status(self, provider: str) -> "KeyStatus":
+        """Return where a provider's key comes from, as the next request would find it. Runs no command."""
+        return self._keys.status(provider)
+
+    def login_of(self, provider: str) -> "Login | None":
+        """Return the login of a provider, as this process last read or refreshed it."""
+        return self._keys.login_of(provider)
+
+    def login_providers(self) -> list[str]:
+        """Return the providers that may have credentials: those of the catalog, and those that auth.json names."""
+        return list(dict.fromkeys([*self._catalog.providers(), *self._keys.stored_providers()]))
 
     @property
     def auth_path(self) -> Path | None:

@@ -42,6 +42,7 @@ _CODES: Final[Mapping[str, int]] = {
     "session_not_found": NOT_FOUND,
     "entry_not_found": NOT_FOUND,
     "agent_not_found": NOT_FOUND,
+    "provider_not_found": NOT_FOUND,
 }
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_entry, store_key, store_login
+from pinnace_agent.config.credentials.auth_file import LoginInTheWay, as_written, remove_entry, store_key, store_login
 from pinnace_agent.config.credentials.credentials import read_auth
-from pinnace_agent.config.credentials.key_status import KeyStatus, key_status
-from pinnace_agent.config.credentials.logins import Login
+from pinnace_agent.config.credentials.key_status import KeyStatus, key_status, status_record
+from pinnace_agent.config.credentials.logins import Login, is_token
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables
 from pinnace_agent.config.models.catalog import read_catalog
@@ -129,7 +129,7 @@ def _login(
         unset = "" if os.environ.get(env) else ", which is not set now"
         value, outcome = Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
     else:
-        value, outcome = _as_written(_read_key(provider)), f"its key is stored in {path}"
+        value, outcome = as_written(_read_key(provider)), f"its key is stored in {path}"
     edited = _edited(path, provider, lambda: store_key(path, provider, value, replaces_login=force))
     echo(f"{provider}: {outcome}")
     _report_tightened(path, edited)
@@ -166,7 +166,7 @@ def _status(provider: str | None, as_json: bool) -> int:
         statuses = _statuses([_checked(provider)])
     if as_json:
         for status in statuses:
-            sys.stdout.buffer.write(encode_record(_record(status)))
+            sys.stdout.buffer.write(encode_record(status_record(status)))
         sys.stdout.buffer.flush()
     else:
         stored = [status for status in statuses if status.source is not None]
@@ -244,7 +244,7 @@ def _read_key(provider: str) -> str:
     key = _ask(provider) if sys.stdin.isatty() else _read_piped()
     if not key:
         raise CommandError("no key was given")
-    if not (key.isascii() and key.isprintable()):
+    if not is_token(key):
         raise CommandError("a key is one line of printable ASCII characters; nothing was stored")
     if legacy_variable(Secret(key), os.environ).reveal() != key:
         raise CommandError("this is the name of a variable that is set: to store the variable's name, use --env")
@@ -274,12 +274,6 @@ def _read_piped() -> str:
     if len(data) > _MAX_KEY_BYTES:
         raise CommandError("the input is too long for a key; nothing was stored")
     return data.decode("utf-8", "replace").strip()
-
-
-def _as_written(key: str) -> Secret:
-    """Write a key so that it is read as it is: no variable, no command."""
-    text = key.replace("$", "$$")
-    return Secret(f"${text}" if text.startswith("!") else text)
 
 
 def _edited(path: Path, provider: str, edit: Callable[[], JsonEdit]) -> JsonEdit:
@@ -324,18 +318,3 @@ def _row(status: KeyStatus, indent: int) -> str:
     variables = " or ".join(reversed(key_variables(status.provider)))
     where = _where(status) if status.source is not None else variables or "no variable"
     return f"{' ' * indent}{status.provider:<{_WIDTH}}  {where}"
-
-
-def _record(status: KeyStatus) -> Mapping[str, object]:
-    record: dict[str, object] = {
-        "provider": status.provider,
-        "source": status.source,
-        "isUsable": status.is_usable,
-        "needsCommand": status.needs_command,
-        "variables": [*reversed(key_variables(status.provider))],
-    }
-    if status.variable is not None:
-        record["variable"] = status.variable
-    if status.problem is not None:
-        record["problem"] = status.problem
-    return record

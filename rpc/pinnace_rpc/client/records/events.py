@@ -510,6 +510,25 @@ class WarningEvent(TypedDict):
     type: Literal["warning"]
 
 
+class LoginStart(TypedDict):
+    """A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it."""
+
+    type: Literal["login_start"]
+    provider: str
+    url: str
+    userCode: str
+    expiresAt: int
+
+
+class LoginEnd(TypedDict):
+    """A login that a `login_start` has announced has ended; the response of its command follows."""
+
+    type: Literal["login_end"]
+    provider: str
+    success: bool
+    error: NotRequired[str]
+
+
 class BlockStart(TypedDict):
     """A text or a thought begins. With the message so far."""
 
@@ -584,6 +603,8 @@ Event: TypeAlias = (
     | McpStatus
     | SubagentEvent
     | WarningEvent
+    | LoginStart
+    | LoginEnd
     | AgentEnd
     | MessageBracket
     | Update

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from pinnace_rpc.client.records.events import AgentInfo, AgentWarning, McpServer, SessionEntry
 from pinnace_spec.profiles.profiles import ClientProfile
-from pinnace_spec.records.messages import ApprovalMode, Message, Model, QueueMode, ThinkingLevel
+from pinnace_spec.records.messages import ApprovalMode, KeySource, LoginKind, Message, Model, QueueMode, ThinkingLevel
 from pinnace_spec.records.surface_items import ItemKind
 
 
@@ -351,6 +351,37 @@ class Agents(TypedDict):
 
     agents: list[AgentInfo]
     """In the order in which they began."""
+
+
+class ProviderAuth(TypedDict):
+    """The credentials of a provider, as this process uses them; never a secret."""
+
+    provider: str
+    source: KeySource | None
+    """The first source that has some; null: there are none. `auth.json`, `models.json` and `variable` have a key,
+    `login` is one of auth.json, `header` one of models.json that carries a key, `google` application default
+    credentials, and `option` the key of `--api-key`."""
+    isUsable: bool
+    """Whether a request would have credentials, as far as is known without running a command or asking a server."""
+    needsCommand: bool
+    """Whether the key is what a command prints; it was not run."""
+    variables: list[str]
+    """The variables that may hold a key."""
+    methods: list[LoginKind]
+    """How `login` logs in to it."""
+    variable: NotRequired[str]
+    """The variable that is the source."""
+    expiresAt: NotRequired[int]
+    """Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is."""
+    problem: NotRequired[str]
+    """Why the source can't be used."""
+
+
+class AuthStatuses(TypedDict):
+    """The credentials of providers."""
+
+    providers: list[ProviderAuth]
+    """In the order of the catalog; then those of which auth.json alone knows."""
 
 
 class SessionInfo(TypedDict):

@@ -122,7 +122,10 @@ EXCLUDED: Final[Mapping[str, str]] = {
         "its rows are those of set_queue_mode, which sets both and is modelled",
     ),
     **dict.fromkeys(("malformed", "unknown"), "refused in every state, and changes nothing"),
-    **dict.fromkeys(("ui_surface_input", "run_shortcut"), "its rows are those of hello, which is modelled"),
+    **dict.fromkeys(
+        ("ui_surface_input", "run_shortcut", "login", "abort_login", "logout"),
+        "its rows are those of hello, which is modelled",
+    ),
     "client_response": "wakes a call of a tool, whose end is what the rows see",
     "prompt_read": "changes the words of a text, and texts have none here",
     "queue_restored": "what a process before has left queued is there before the first command, or not at all",

@@ -122,6 +122,20 @@ def _message_agent(player: Player) -> None:
     player.settle()
 
 
+def _auth_status(player: Player) -> None:
+    player.ask(id="1", type="auth_status", provider="xai")
+
+
+def _login(player: Player) -> None:
+    player.ask(id="1", type="login", provider="openai", method="key", key="the-key-of-the-user")
+
+
+def _logout(player: Player) -> None:
+    player.agent.ask("login", provider="openai", method="key", key="the-key-of-the-user")
+    player.begin()
+    player.ask(id="1", type="logout", provider="openai")
+
+
 def _switch_session(player: Player) -> None:
     player.agent.say("Write a poem")
     path = player.agent.ask("get_state")["sessionFile"]
@@ -231,6 +245,9 @@ _CONVERSATIONS: Final = (
         ],
         flags=("--tools", "+subagent"),
     ),
+    _of("auth_status", _auth_status),
+    _of("login", _login),
+    _of("logout", _logout),
     _of("switch_session", _switch_session, _POEM),
     _of("fork", _fork, _POEM),
     _of("branch", _branch, _POEM),

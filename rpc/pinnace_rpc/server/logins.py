@@ -1,0 +1,292 @@
+"""Logins as commands: `login`, `abort_login` and `logout`, and what `auth_status` shows (R-KEY-01 to R-KEY-05).
+
+A login belongs to the process: it is begun in every state, and neither a run nor a session has a part in it. Its
+command is answered at its end, as a `bash` or a `compact` is; what the user has to do comes before, as `login_start`.
+auth.json is changed by a thread, under the lock that other programs take. Until then a login has stored nothing, so it
+can be left at any moment; the server's code expires. Shows no key and no token. Has no access to lines and ids of
+commands. Not for start-up: it is imported for the first of these commands.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from pinnace_agent.config.credentials.auth_file import (
+    LoginInTheWay,
+    as_written,
+    remove_entry,
+    store_key,
+    store_login,
+)
+from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
+from pinnace_agent.config.credentials.key_status import login_kinds, status_record
+from pinnace_agent.config.credentials.known_keys import learn_login
+from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_token
+from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong, has_login
+from pinnace_agent.config.values import legacy_variable
+from pinnace_agent.core.surroundings import environment
+from pinnace_agent.files.file_lock import LockHeld
+from pinnace_agent.files.relaxed_json import ConfigurationFileError
+from pinnace_agent.redaction.policy import Secret
+from pinnace_agent.redaction.redactor import REDACTOR
+from pinnace_spec.rules import errors
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.config.credentials.device_login import DeviceCode
+    from pinnace_agent.config.models.models import ModelRegistry
+    from pinnace_agent.engine.ports import AgentReads
+    from pinnace_rpc.server.slow_reads import SlowReads
+    from pinnace_spec.records import commands as cmd
+
+Data = Mapping[str, object]
+Ended = Callable[[Data | errors.ProtocolError], None]
+_JOB: Final = "auth"
+_ABORTED: Final = (errors.LOGIN_ABORTED, errors.ErrorCode.ABORTED)
+_REPLACED: Final = (errors.LOGIN_REPLACED, errors.ErrorCode.ABORTED)
+_CLOSING: Final = (errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN)
+
+
+def statuses(registry: "ModelRegistry", provider: str | None) -> Data:
+    """Return what `auth_status` answers.
+
+    Raises:
+        ClientError: There is no such provider.
+    """
+    names = registry.login_providers() if provider is None else [_known(registry, provider)]
+    return {"providers": [shown(registry, name) for name in names]}
+
+
+def shown(registry: "ModelRegistry", provider: str) -> Data:
+    """Return what clients are shown of the credentials of a provider."""
+    status = registry.key_status(provider)
+    record = {**status_record(status), "methods": list(login_kinds(provider))}
+    login = registry.login_of(provider) if status.source == "login" else None
+    if login is not None and login.expires_ms >= 0:
+        record["expiresAt"] = int(login.expires_ms)
+    return record
+
+
+class Logins:
+    """The logins of one process that wait for their users: at most one for each provider."""
+
+    def __init__(self, threads: "SlowReads") -> None:
+        """Change auth.json in these threads; what they do is awaited when the process ends."""
+        self._threads = threads
+        self._numbers = count(1)
+        self._waiting: dict[str, Callable[[errors.ClientError], None]] = {}
+        """What ends the login of a provider."""
+        self._is_over = False
+
+    def log_in(self, agent: "AgentReads", command: "cmd.Login", ended: Ended) -> None:
+        """Begin a login; one of the same provider that waits is ended.
+
+        Args:
+            agent: Whose models can be used then.
+            command: Whose provider, and how.
+            ended: Called once, with the data of the answer or the reason why there is no login.
+
+        Raises:
+            ClientError: It can't be begun, and `ended` is not called.
+        """
+        if command.key is not None:
+            REDACTOR.learn(command.key)
+        registry = agent.profile.registry
+        provider = _known(registry, command.provider)
+        methods = login_kinds(provider)
+        if command.method not in methods:
+            raise _invalid("login", "method", errors.no_such_method(methods))
+        if command.method == "key":
+            key = _checked_key(command.key)
+            path = _path(registry)
+            self._end_one(provider, _REPLACED)
+            store = partial(_store_key, path, provider, key, is_forced=command.force)
+            self._edit(agent, provider, store, ended)
+            return
+        if command.key is not None:
+            raise _invalid("login", "key", errors.KEY_UNUSED)
+        path = _path(registry)
+        if self._is_over:
+            raise errors.ClientError(*_CLOSING)
+        self._end_one(provider, _REPLACED)
+        self._wait(agent, provider, path, ended)
+
+    def log_out(self, agent: "AgentReads", command: "cmd.Logout", ended: Ended) -> None:
+        """Remove what is stored for a provider. Arguments and errors as of `log_in`."""
+        registry = agent.profile.registry
+        provider = _known(registry, command.provider)
+        path = _path(registry)
+        self._end_one(provider, _REPLACED)
+        self._edit(agent, provider, partial(_remove, path, provider, is_forced=command.force), ended)
+
+    def abort(self, provider: str | None) -> None:
+        """End the login of a provider, or all; each is answered. Nothing happens if none waits."""
+        for name in tuple(self._waiting) if provider is None else (provider,):
+            self._end_one(name, _ABORTED)
+
+    def end(self) -> None:
+        """End all logins: the process ends."""
+        self._is_over = True
+        for name in tuple(self._waiting):
+            self._end_one(name, _CLOSING)
+
+    def _end_one(self, provider: str, why: tuple[str, errors.ErrorCode]) -> None:
+        if (stop := self._waiting.get(provider)) is not None:
+            stop(errors.ClientError(*why))
+
+    def _wait(self, agent: "AgentReads", provider: str, path: Path, ended: Ended) -> None:
+        """Let the user log in with a code, and store the login."""
+        job = f"login:{next(self._numbers)}"
+        outcome: list[Login | errors.ProtocolError] = []
+        is_announced = False
+
+        def show(code: "DeviceCode") -> None:
+            nonlocal is_announced
+            is_announced = True
+            expires_ms = round((time.time() + code.expires_in_s) * 1000)
+            agent.emitter.emit(
+                {
+                    "type": "login_start",
+                    "provider": provider,
+                    "url": code.address,
+                    "userCode": code.user_code,
+                    "expiresAt": expires_ms,
+                }
+            )
+
+        def finish(data: Data | errors.ProtocolError) -> None:
+            if is_announced:
+                record: dict[str, object] = {"type": "login_end", "provider": provider, "success": True}
+                if isinstance(data, errors.ProtocolError):
+                    record |= {"success": False, "error": data.text}
+                agent.emitter.emit(record)
+            ended(data)
+
+        def stop(why: errors.ClientError) -> None:
+            del self._waiting[provider]
+            finish(why)
+            agent.jobs.cancel(job)
+
+        async def work() -> None:
+            outcome.append(await _log_in(provider, path.parent, show))
+
+        def over(_cancelled: bool, failure: BaseException | None) -> None:
+            if self._waiting.get(provider) is not stop:
+                return  # ended before; what has come since is not used
+            del self._waiting[provider]
+            got = outcome[-1] if outcome else errors.ClientError(*_CLOSING)
+            if failure is not None:
+                got = errors.InternalError(f"Internal error: {failure}")
+            if isinstance(got, Login):
+                learn_login(got)
+                self._edit(agent, provider, partial(_store_login, path, provider, got), finish)
+            else:
+                finish(got)
+
+        self._waiting[provider] = stop
+        agent.jobs.start(job, work, over)
+
+    def _edit(self, agent: "AgentReads", provider: str, edit: Callable[[], "_Read"], ended: Ended) -> None:
+        """Change auth.json in a thread, and let the models of the provider be used as it says now."""
+        registry = agent.profile.registry
+        found: list[_Read] = []
+
+        def work() -> Data:
+            found.append(edit())
+            return {}
+
+        def over(data: Data | errors.ProtocolError) -> None:
+            if not found:
+                ended(data)
+                return
+            registry.use_auth(provider, *found[0])
+            ended(shown(registry, provider))
+
+        self._threads.start(agent.jobs, _JOB, work, over)
+
+
+_Read = tuple[AuthFile, float]
+"""An auth.json, and when it was read."""
+
+
+def _known(registry: "ModelRegistry", provider: str) -> str:
+    known = registry.login_providers()
+    if provider in known:
+        return provider
+    from pinnace_spec.nearest import nearest
+
+    code = errors.ErrorCode.PROVIDER_NOT_FOUND
+    raise errors.ClientError(errors.provider_not_found(provider), code, nearest(provider, known))
+
+
+def _path(registry: "ModelRegistry") -> Path:
+    if (path := registry.auth_path) is None:
+        raise errors.ClientError(errors.NO_KEY_FILE, errors.ErrorCode.IO_ERROR)
+    return path
+
+
+def _checked_key(key: str | None) -> Secret:
+    """Return a key as it is written in the file."""
+    if key is None:
+        raise _invalid("login", "key", errors.NEEDS_A_KEY)
+    # Old files may name a variable without a dollar sign, so such a key would be read as one.
+    if not is_token(key) or key != key.strip() or legacy_variable(Secret(key), environment()).reveal() != key:
+        raise _invalid("login", "key", errors.NOT_A_KEY)
+    return as_written(key)
+
+
+def _invalid(command: str, field: str, problem: str) -> errors.ClientError:
+    return errors.ClientError(errors.invalid_field(command, field, problem), errors.ErrorCode.INVALID_FIELD)
+
+
+async def _log_in(provider: str, folder: Path, show: Callable[["DeviceCode"], None]) -> Login | errors.ProtocolError:
+    """Wait until the user has entered the code; cancelling gives up."""
+    from pinnace_agent.config.credentials.login_methods import device_login_of  # it imports the HTTP client
+
+    try:
+        method = await trio.to_thread.run_sync(device_login_of, provider, folder)
+        assert method is not None  # the provider offers it
+        return await method.log_in(show)
+    except LoginSettingsWrong as error:
+        return errors.ClientError(str(error), errors.ErrorCode.INVALID_CONFIGURATION)
+    except LoginFailed as error:
+        return errors.ClientError(str(error), errors.ErrorCode.AUTHENTICATION_FAILED)
+
+
+def _store_key(path: Path, provider: str, key: Secret, *, is_forced: bool) -> _Read:
+    try:
+        return _edited(path, partial(store_key, path, provider, key, replaces_login=is_forced))
+    except LoginInTheWay:
+        raise _invalid("login", "force", errors.LOGIN_IN_THE_WAY) from None
+
+
+def _store_login(path: Path, provider: str, login: Login) -> _Read:
+    return _edited(path, partial(store_login, path, provider, login))
+
+
+def _remove(path: Path, provider: str, *, is_forced: bool) -> _Read:
+    removes_login = is_forced or has_login(provider)
+    try:
+        return _edited(path, partial(remove_entry, path, provider, removes_login=removes_login))
+    except LoginInTheWay:
+        raise _invalid("logout", "force", errors.LOGIN_IN_THE_WAY) from None
+
+
+def _edited(path: Path, edit: Callable[[], object]) -> _Read:
+    """Change auth.json and read it again; blocks while another program changes it."""
+    try:
+        edit()
+    except ConfigurationFileError as error:
+        text = f"{path}: {error} (nothing was changed)"
+        raise errors.ClientError(text, errors.ErrorCode.INVALID_CONFIGURATION) from None
+    except LockHeld as error:
+        raise errors.ClientError(str(error), errors.ErrorCode.IO_ERROR) from None
+    except OSError as error:
+        text = f"{error.filename or path}: {error.strerror or error}"
+        raise errors.ClientError(text, errors.ErrorCode.IO_ERROR) from None
+    read_s = time.monotonic()
+    return read_auth(path), read_s
