@@ -99,6 +99,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/rpc.md: {"id": "1", "type": "hello", "delegate": ["read_text_file", "write_text_file"]}': _FILES,
     'docs/rpc.md: ← {"type":"client_request","id":"6f…","method":"read_text_file","toolCallId":"call_1",'
     '"path":"/work/a.py","timeout":10000}': _FILES,
+    'docs/rpc.md: → {"id":"1","type":"login","provider":"xai","method":"device-code"}': (
+        "tests/rpc/server/test_login_commands.py"
+    ),
     'docs/rpc.md: → {"id":"1","type":"hello","surfaces":true}': "tests/rpc/extensions/test_surfaces.py",
     'docs/rpc.md: → {"type":"ui_surface_input","surface":"7e…","text":"draft","number":1,"by":"c1"}': (
         "tests/rpc/extensions/test_extension_editors.py"
