@@ -232,11 +232,9 @@ MAY_START = {
     "spec/pinnace_engines/programs.py": {"subprocess.Popen"},
     # Beside the coordinator of a batch, where there is no agent: ends with it, after an export.
     "rpc/pinnace_rpc/batch/span.py": {"subprocess.Popen"},
-    # The terminal client, a program of its own: the user's editor, the clipboard, git for a list of files, and the
-    # command for keys.
+    # The terminal client, a program of its own: the user's editor, the clipboard, and git for a list of files.
     "rpc/pinnace_tui/app.py": {"subprocess.run"},
     "rpc/pinnace_tui/clipboard.py": {"subprocess.run"},
-    "rpc/pinnace_tui/commands.py": {"subprocess.run"},
 }
 """What may go around the registry, and with what. `ctypes` could call anything."""
 

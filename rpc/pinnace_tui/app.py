@@ -517,6 +517,8 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 self.transcript.notice(problem + ", ".join(self._looks), "warning")
             case "ui_display":
                 self._take_display(WorkingDisplay.read(event))
+            case "login_start":
+                self._commands.logins.take(event)
             case "ui_tools_expanded":
                 self._view.show(tools=event.get("expanded") is True)
             case "message_end" | "truncated" if kind == "truncated" or self.transcript.has_gap:

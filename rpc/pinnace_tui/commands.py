@@ -4,10 +4,7 @@ A command that replaces the conversation lets the app load it again. Others with
 extensions, templates, skills), are prompts. Must not know widgets but the questions.
 """
 
-import asyncio
-import json
 import re
-import subprocess
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from difflib import get_close_matches
@@ -16,12 +13,12 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from textual.screen import ModalScreen
 
-from pinnace_tui import PROGRAM
 from pinnace_tui.completion import Suggestion
 from pinnace_tui.content.transcript import Level, Transcript, warning_line
-from pinnace_tui.content.values import Record, as_mapping, content_text, mapping, objects, text
+from pinnace_tui.content.values import Record, content_text, mapping, objects, text
 from pinnace_tui.footer import HOW_TO_GET_A_MODEL
 from pinnace_tui.input.keys import Keys
+from pinnace_tui.logins import Logins
 from pinnace_tui.queueing import Change, HasPictures, Queued, change_queue, moved, queued, with_text, without
 from pinnace_tui.screens import EditorDialog, InputDialog, Picker
 
@@ -33,8 +30,7 @@ Answer = TypeVar("Answer")
 # Of extensions, templates and skills (`skill:name`), and not the beginning of a path.
 _COMMAND_NAME: Final = re.compile(r"/([\w:.-]+)(?:\s|$)")
 # Those of an extension take precedence: it may bring a provider's login, or have had its command first.
-_YIELDING: Final = frozenset({"login", "message"})
-_STATUS_S: Final = 30.0
+_YIELDING: Final = frozenset({"login", "logout", "message"})
 # A page of `list_sessions`, and how many of them a list has.
 _SESSIONS_A_PAGE: Final = 100
 _MOST_PAGES: Final = 20
@@ -96,6 +92,7 @@ class Commands:
     def __init__(self, terminal: Terminal) -> None:
         """Serve an app."""
         self._terminal = terminal
+        self.logins = Logins(terminal)
         self.of_agent: Collection[str] = ()
         """The names of the agent's commands."""
         self._commands: Mapping[str, tuple[str, Callable[[str], Awaitable[None]]]] = {
@@ -118,7 +115,8 @@ class Commands:
             "reload": ("read settings, extensions, skills and templates again", self.reload),
             "warnings": ("show what the agent warns of, and what to do", self.warnings),
             "settings": ("change a setting of the agent", self.settings),
-            "login": ("how the agent gets its keys", self.login),
+            "login": ("store a key of a provider, or log in to it", self.logins.log_in),
+            "logout": ("remove the stored key or login of a provider", self.logins.log_out),
             "theme": ("select a theme", self.theme),
             "hotkeys": ("show the keys", self.hotkeys),
             "quit": ("leave", self.quit),
@@ -478,10 +476,6 @@ class Commands:
             await settings[place][2]()
             await terminal.refresh_state()
 
-    async def login(self, _: str) -> None:
-        """List providers by whether they have a key, and the command that stores one: the protocol has none."""
-        self._terminal.transcript.notice(await asyncio.to_thread(_providers))
-
     async def theme(self, wanted: str) -> None:
         """Select a theme."""
         terminal = self._terminal
@@ -502,23 +496,6 @@ class Commands:
     async def quit(self, _: str) -> None:
         """End the client."""
         await self._terminal.leave()
-
-
-def _providers() -> str:
-    """Return what the command for keys reports, and how it is used."""
-    command = [*PROGRAM, "auth", "status", "--json"]
-    how = "A key is stored by `pinnace auth login PROVIDER` in a shell where the agent runs; /reload reads it."
-    try:
-        listed = subprocess.run(
-            command, capture_output=True, timeout=_STATUS_S, check=True, stdin=subprocess.DEVNULL
-        ).stdout
-        rows = [as_mapping(cast("object", json.loads(line))) for line in listed.splitlines()]
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return f"{how} `pinnace auth status` lists the providers ({error})."
-    with_key = [f"{text(row, 'provider')} ({text(row, 'source')})" for row in rows if text(row, "source")]
-    others = [text(row, "provider") for row in rows if not text(row, "source")]
-    lines = [f"With a key: {', '.join(with_key) or 'none'}", f"Without: {', '.join(others)}" if others else "", how]
-    return "\n".join(filter(None, lines))
 
 
 def _line(content: str) -> str:

@@ -14,7 +14,7 @@ from pinnace_tui.content.values import Record, mapping, number, objects, text
 from pinnace_tui.input.keys import Keys
 
 HOW_TO_GET_A_MODEL: Final = (
-    "/login lists the providers; `pinnace auth login PROVIDER` in a shell stores a key, then /reload and /model here. "
+    "/login lists the providers, stores a key or logs in; then /model selects a model. "
     "models.json describes servers of your own, and `pinnace --provider offline` needs neither a key nor a network."
 )
 _THOUSAND: Final = 1000

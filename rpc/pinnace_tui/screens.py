@@ -107,6 +107,15 @@ class Dialog(Guarded, ModalScreen[str | None]):
         yield self._time_left
 
 
+class Notice(Dialog):
+    """A text that is shown until it is left; nothing is answered."""
+
+    def compose(self) -> ComposeResult:
+        """Show the text."""
+        with Vertical():
+            yield from self.text_parts()
+
+
 class SelectDialog(Dialog):
     """Choose one of some texts."""
 
@@ -144,16 +153,26 @@ class SelectDialog(Dialog):
 class InputDialog(Dialog):
     """Enter one line."""
 
-    def __init__(self, title: str, placeholder: str = "", value: str = "", *, ends_at: float | None = None) -> None:
-        """Ask."""
+    def __init__(
+        self,
+        title: str,
+        placeholder: str = "",
+        value: str = "",
+        *,
+        ends_at: float | None = None,
+        is_secret: bool = False,
+    ) -> None:
+        """Ask; what is entered is not shown if it is secret."""
         super().__init__(title, ends_at=ends_at)
-        self._placeholder, self._value = placeholder, value
+        self._placeholder, self._value, self._is_secret = placeholder, value, is_secret
 
     def compose(self) -> ComposeResult:
         """Show the question."""
         with Vertical():
             yield from self.text_parts()
-            yield LineInput(plain_line(self._value), placeholder=plain_line(self._placeholder))
+            yield LineInput(
+                plain_line(self._value), placeholder=plain_line(self._placeholder), password=self._is_secret
+            )
 
     def on_mount(self) -> None:
         """Begin in the line."""

@@ -227,8 +227,6 @@ def test_commands_of_the_client(tmp_path: Path) -> None:
             await screen.shows("$ echo $((6*7))", " 42")
             await screen.say("!!exit 3")
             await screen.shows("(not for the model)", "exit code 3")
-            await screen.say("/login")
-            await screen.shows("Without: ", "anthropic", "pinnace auth login PROVIDER")
             await opened(screen, "/hotkeys")
             await screen.shows("Page Up ", "scroll a page up  (tui.altScreen.pageUp)")
             await screen.press("escape")

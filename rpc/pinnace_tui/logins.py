@@ -1,0 +1,139 @@
+"""`/login` and `/logout`: keys and logins of providers, stored where the agent runs.
+
+A key is written into a line that does not show it, and goes nowhere else: not into the prompts that were sent, nor into
+the draft. A code is shown until its login has ended; Escape ends it. What is stored counts at once.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, cast
+
+from rich.text import Text
+
+from pinnace_tui.content.values import Record, number, text, texts
+from pinnace_tui.screens import InputDialog, Notice, Picker, SelectDialog
+
+if TYPE_CHECKING:
+    from pinnace_tui.commands import Terminal
+
+_KEY: Final = "key"
+_WITH_A_CODE: Final = "Log in with a code, in a browser"
+_WITH_A_KEY: Final = "Enter a key"
+
+
+class Logins:
+    """The logins that the user makes in one terminal."""
+
+    def __init__(self, terminal: "Terminal") -> None:
+        """Log in by the agent of this terminal."""
+        self._terminal = terminal
+        self._announced: dict[str, asyncio.Future[Record]] = {}
+        """By provider: the `login_start` that is awaited."""
+
+    def take(self, event: Record) -> None:
+        """Take a `login_start`; that of another client is not for this user."""
+        awaited = self._announced.get(text(event, "provider"))
+        if awaited is not None and not awaited.done():
+            awaited.set_result(event)
+
+    async def log_in(self, wanted: str) -> None:
+        """Log in to a provider: to one that is named, or from the list."""
+        provider = await self._choose(wanted, "Log in", lambda each: bool(texts(each, "methods")))
+        if provider is None:
+            return
+        name, methods = text(provider, "provider"), texts(provider, "methods")
+        if not methods:
+            self._terminal.report(f"{name} has neither a key nor a login that could be stored", "error")
+            return
+        method = methods[0]
+        if len(methods) > 1:
+            ways = [_WITH_A_KEY if each == _KEY else _WITH_A_CODE for each in methods]
+            way = await self._terminal.ask(SelectDialog(f"How to log in to {name}?", ways, marked=0))
+            if way is None:
+                return
+            method = methods[ways.index(way)]
+        if method != _KEY:
+            await self._enter_code(name)
+        elif not await self._store_key(provider):
+            return
+        self._terminal.transcript.notice(f"{name}: stored; /model lists its models")
+        await self._terminal.refresh_state()
+
+    async def log_out(self, wanted: str) -> None:
+        """Remove what is stored for a provider: for one that is named, or from the list."""
+        provider = await self._choose(wanted, "Log out", lambda each: text(each, "source") in {"auth.json", "login"})
+        if provider is None:
+            return
+        name = text(provider, "provider")
+        left = cast("Record", await self._terminal.client.logout(name))
+        rest = f"; it still has credentials from: {text(left, 'source')}" if text(left, "source") else ""
+        self._terminal.transcript.notice(f"{name}: nothing is stored any more{rest}")
+        await self._terminal.refresh_state()
+
+    async def _choose(self, wanted: str, title: str, is_offered: Callable[[Record], bool]) -> Record | None:
+        """Return what the agent says of a provider; None: none was chosen."""
+        client = self._terminal.client
+        if wanted:
+            [found] = cast("list[Record]", (await client.auth_status(provider=wanted))["providers"])
+            return found
+        every = cast("list[Record]", (await client.auth_status())["providers"])
+        offered = sorted((each for each in every if is_offered(each)), key=lambda each: not text(each, "source"))
+        if not offered:
+            self._terminal.transcript.notice("nothing is stored for any provider")
+            return None
+        choice = await self._terminal.ask(Picker(title, [_row(each) for each in offered]))
+        return None if choice is None else offered[choice.index]
+
+    async def _store_key(self, provider: Record) -> bool:
+        """Ask for a key and store it; return whether there was one."""
+        name, replaces = text(provider, "provider"), text(provider, "source") == "login"
+        title = f"Key of {name}" + ("\nIt replaces the login that is stored." if replaces else "")
+        key = await self._terminal.ask(InputDialog(title, "Enter: store it · Escape: cancel", is_secret=True))
+        if not key:
+            return False
+        await self._terminal.client.login(name, "key", key=key, force=replaces or None)
+        return True
+
+    async def _enter_code(self, provider: str) -> None:
+        """Show the code of a login until that has ended.
+
+        Raises:
+            CommandFailed: It has ended without a login, as when the user has left the question.
+        """
+        client = self._terminal.client
+        announced = self._announced[provider] = asyncio.get_running_loop().create_future()
+        login = asyncio.ensure_future(cast("Awaitable[object]", client.login(provider, "device-code")))
+        question: asyncio.Future[str | None] | None = None
+        try:
+            await asyncio.wait({login, announced}, return_when=asyncio.FIRST_COMPLETED)
+            if announced.done() and not login.done():
+                question = asyncio.ensure_future(self._terminal.ask(_code_dialog(announced.result())))
+                await asyncio.wait({login, question}, return_when=asyncio.FIRST_COMPLETED)
+                if question.done() and not login.done():
+                    await client.abort_login(provider=provider)
+            await login
+        finally:
+            del self._announced[provider]
+            announced.cancel()
+            for each in (login, question):
+                if each is not None:
+                    each.cancel()
+
+
+def _code_dialog(announced: Record) -> Notice:
+    ends = datetime.fromtimestamp(number(announced, "expiresAt") / 1000)
+    details = Text("\n").join(
+        [
+            Text(""),
+            Text(text(announced, "url"), "underline"),
+            Text(text(announced, "userCode"), "bold"),
+            Text(f"The code is good until {ends:%H:%M}. Escape: cancel", "dim"),
+        ]
+    )
+    return Notice(f"Log in to {text(announced, 'provider')}: open the address and enter the code.", details)
+
+
+def _row(provider: Record) -> str:
+    source = text(provider, "source")
+    return f"{text(provider, 'provider')}  ({source})" if source else text(provider, "provider")
