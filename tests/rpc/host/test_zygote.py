@@ -210,8 +210,9 @@ NEVER = (
     "pinnace_rpc.acp",
     "pinnace_rpc.attach",
     "pygments.formatter.Formatter",
+    "annotationlib",
 )
-"""Other modes; names for annotations."""
+"""Other modes; names for annotations; what a newer Python has."""
 
 REQUEST = """
 import json, os, socket, sys, threading
