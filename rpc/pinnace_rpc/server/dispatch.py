@@ -69,6 +69,8 @@ class PendingRecord:
     has_id: bool = False
     command: "cmd.AnyCommand | None" = None
     error: errors.ClientError | None = None
+    message_id: str | None = None
+    """What the client calls the message that it sends, until it is answered."""
 
 
 class OpenCommands:
@@ -111,6 +113,7 @@ class OpenCommands:
     def begin_message(self, ref: int, message_id: str) -> None:
         """Remember what message a command sends, until it is answered."""
         self._messages[message_id] = ref
+        self._pending[ref].message_id = message_id
 
     def waits_for_first(self, message_id: str, answer: "OnOutcome") -> bool:
         """Call `answer` with the outcome of the open command that has sent a message; return whether there is one."""
@@ -418,9 +421,8 @@ class OpenCommands:
             text, code = f"Internal error: {error}", errors.ErrorCode.INTERNAL_ERROR
             self._outbox.put({**head, "success": False, "error": text, "errorCode": code})
         del self._pending[ref]
-        message_id = getattr(pending.command, "messageId", None)
-        if message_id is not None and self._messages.get(message_id) == ref:
-            del self._messages[message_id]
+        if pending.message_id is not None:
+            del self._messages[pending.message_id]
             for answer in self._repetitions.pop(ref, ()):
                 answer(outcome)
         if (on_first := self._on_first) is not None:
@@ -469,8 +471,9 @@ class Dispatcher:
     def _admit(self, command: "cmd.AnyCommand") -> None:
         pending = PendingRecord(command.command_name, command.id, command.has_id, command)
         trigger = _trigger(command, self._commands.add(pending))
-        given = trigger.message_id if getattr(command, "messageId", None) is not None else None
-        self._submit(trigger, given)
+        # A message to a sub-agent has an id, too, which is the sub-agent's: the trigger has none.
+        given = trigger.message_id if getattr(command, "messageId", None) is not None else ""
+        self._submit(trigger, given or None)
 
     def _submit(self, trigger: Command, message_id: str | None = None) -> None:
         """Submit a command; `message_id` is what a client gave its message, so that it may be a repetition."""
