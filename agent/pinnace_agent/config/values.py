@@ -47,6 +47,12 @@ def interpolate(value: Secret, env: Mapping[str, str]) -> str:
     return _VARIABLE.sub(replace, value.reveal())
 
 
+def literal(text: Secret) -> Secret:
+    """Return the value that stands for exactly this text: no part of it is a variable or a command."""
+    written = text.reveal().replace("$", "$$")
+    return Secret(f"${written}" if written.startswith("!") else written)
+
+
 def variables_of(value: Secret) -> set[str]:
     """Return the names of the variables that a text holds; a command holds none."""
     if is_command(value):

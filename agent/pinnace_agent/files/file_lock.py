@@ -9,7 +9,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -78,30 +78,39 @@ class FileLock:
             self.is_held()
 
 
+def wait_on() -> None:
+    """Let nothing but time end the waiting for a lock."""
+
+
 @contextmanager
-def file_lock(path: Path, wait_s: float = WAIT_S) -> Generator[FileLock, None, None]:
-    """Hold the lock of a file, which need not exist; its folder must.
+def file_lock(
+    path: Path, wait_s: float = WAIT_S, check: Callable[[], None] = wait_on
+) -> Generator[FileLock, None, None]:
+    """Hold the lock of a file, which need not exist; its folder must. Arguments as of `take_lock`.
 
     Raises:
         LockHeld: It was not to be had in time.
         OSError: The folder of the file can't be written.
     """
-    lock = take_lock(path, wait_s)
+    lock = take_lock(path, wait_s, check=check)
     try:
         yield lock
     finally:
         lock.release()
 
 
-def take_lock(path: Path, wait_s: float = WAIT_S, stale_s: float = STALE_S) -> FileLock:
+def take_lock(
+    path: Path, wait_s: float = WAIT_S, stale_s: float = STALE_S, check: Callable[[], None] = wait_on
+) -> FileLock:
     """Take the lock of a file, which `release` gives back. Raises as `file_lock` does.
 
     Args:
         path: The file.
         wait_s: How long to wait for another process; 0: not at all.
         stale_s: After how many seconds without a sign of life a lock was left behind, as its other users see it.
+        check: Called again and again while another process is waited for; what it raises ends the waiting.
     """
-    return _take(lock_of(path), wait_s, stale_s)
+    return _take(lock_of(path), wait_s, stale_s, check)
 
 
 def lock_of(path: Path) -> Path:
@@ -109,7 +118,7 @@ def lock_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
 
-def _take(path: Path, wait_s: float, stale_s: float) -> FileLock:
+def _take(path: Path, wait_s: float, stale_s: float, check: Callable[[], None]) -> FileLock:
     deadline = time.monotonic() + wait_s
     seen: tuple[int, int] | None = None
     seen_since = 0.0
@@ -129,6 +138,7 @@ def _take(path: Path, wait_s: float, stale_s: float) -> FileLock:
                 continue
         if now >= deadline:
             raise LockHeld(path, wait_s)
+        check()
         time.sleep(_POLL_S)
 
 

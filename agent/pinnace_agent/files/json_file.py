@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pinnace_agent.files.atomic_file import replace_file
-from pinnace_agent.files.file_lock import WAIT_S, FileLock, file_lock, lock_of, take_lock
+from pinnace_agent.files.file_lock import WAIT_S, FileLock, file_lock, lock_of, take_lock, wait_on
 from pinnace_agent.files.folders import make_folder
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_object, parse_object, read_text
 
@@ -116,8 +116,15 @@ class LockedFile:
             self._locks.pop().leave()
 
 
-def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: FileForm) -> JsonEdit:
+def edit_object(
+    path: Path,
+    change: Callable[[JsonObject], JsonObject],
+    form: FileForm,
+    check: Callable[[], None] = wait_on,
+) -> JsonEdit:
     """Change the JSON object in a file. `change` gets it, or an empty one if there is no file, and may be asked again.
+
+    What `check` raises while another program is waited for ends that, and nothing is changed.
 
     When this returns, what is new is on the disk. If it raises the file is as it was; if the process
     dies it is the old or the new one.
@@ -133,7 +140,7 @@ def edit_object(path: Path, change: Callable[[JsonObject], JsonObject], form: Fi
     places = _lock_places(path, target)
     for _ in range(_MAX_TRIES):
         with ExitStack() as stack:
-            locks = [stack.enter_context(file_lock(place)) for place in places]
+            locks = [stack.enter_context(file_lock(place, check=check)) for place in places]
             edited = _edit(target, change, form, locks)
         if edited is not None:
             return edited

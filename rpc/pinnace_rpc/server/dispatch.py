@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.ports import AgentReads, CommandSink, MessageReader
     from pinnace_agent.session.store.save_error import SaveError
     from pinnace_rpc.server.completing import Completing
-    from pinnace_rpc.server.logins import Logins
+    from pinnace_rpc.server.logins import LoginCommand, Logins
     from pinnace_spec.records import commands as cmd
 
 _log = logging.getLogger("pinnace.dispatch")
@@ -97,8 +97,7 @@ class OpenCommands:
         self._outbox = outbox
         self._closed = closed
         self._pending: dict[int, PendingRecord] = {}
-        self._messages: dict[str, int] = {}  # by the client's id of a message: the open command that has sent it
-        self._repetitions: dict[int, list[OnOutcome]] = {}  # by that command: what its repetitions wait for
+        self._messages: dict[str, list[OnOutcome]] = {}  # of open commands, by id: what their repetitions wait for
         self._last_ref = 0
         self._first_command: int | None = None  # a line that is no command does not count
 
@@ -112,15 +111,15 @@ class OpenCommands:
 
     def begin_message(self, ref: int, message_id: str) -> None:
         """Remember what message a command sends, until it is answered."""
-        self._messages[message_id] = ref
+        self._messages[message_id] = []
         self._pending[ref].message_id = message_id
 
     def waits_for_first(self, message_id: str, answer: "OnOutcome") -> bool:
         """Call `answer` with the outcome of the open command that has sent a message; return whether there is one."""
-        first = self._messages.get(message_id)
-        if first is None:
+        waiting = self._messages.get(message_id)
+        if waiting is None:
             return False
-        self._repetitions.setdefault(first, []).append(answer)
+        waiting.append(answer)
         return True
 
     @property
@@ -202,7 +201,12 @@ class OpenCommands:
                 self._completing = Completing()
             self._completing.start(agent, asked, partial(self._end_read, ref))
         elif pending.name in {"login", "abort_login", "logout"}:
-            self._log_in_or_out(ref, agent)
+            if self._logins is None:
+                from pinnace_rpc.server.logins import Logins  # with the first one
+
+                self._logins = Logins(self.slow_reads)
+            command = cast("LoginCommand", pending.command)  # the models of these names
+            self._logins.perform(agent, command, partial(self._end_read, ref))
         elif pending.name == "ui_surface_input":
             from pinnace_rpc.server.extension_input import take_surface_input  # of clients that draw
 
@@ -220,27 +224,6 @@ class OpenCommands:
             is_first = ref == self._first_command
             self._answer(ref, lambda: answer_hello(hello, agent, self._outbox, is_first=is_first))
 
-    def _log_in_or_out(self, ref: int, agent: "AgentReads") -> None:
-        """Begin a command about logins, which is answered at its end."""
-        from pinnace_rpc.server.logins import Logins  # with the first one
-
-        if self._logins is None:
-            self._logins = Logins(self.slow_reads)
-        pending, ended = self._pending[ref], partial(self._end_read, ref)
-        if pending.name == "abort_login":
-            aborted = cast("cmd.AbortLogin", pending.command).provider  # the model of this name
-            self._logins.abort(aborted)
-            self._succeed(ref, None)
-            return
-        begin = self._logins.log_in if pending.name == "login" else self._logins.log_out
-        try:
-            begin(agent, cast("Any", pending.command), ended)  # each takes the model of its name
-        except errors.ClientError as error:
-            self._fail(ref, error)
-        except Exception as error:  # a defect of ours: answered, and the process continues
-            _log.exception("%s failed", pending.name)
-            self._fail(ref, errors.InternalError(f"Internal error: {error}"))
-
     def _read_slowly(
         self, ref: int, agent: "AgentReads", begin: Callable[[], Callable[[], Mapping[str, object]]]
     ) -> None:
@@ -250,8 +233,8 @@ class OpenCommands:
         except errors.ClientError as error:
             self._fail(ref, error)
 
-    def _end_read(self, ref: int, outcome: Mapping[str, object] | errors.ProtocolError) -> None:
-        """Answer a read that others have gone on beside."""
+    def _end_read(self, ref: int, outcome: Mapping[str, object] | errors.ProtocolError | None) -> None:
+        """Answer a command that others have gone on beside."""
         if ref not in self._pending:
             return  # refused meanwhile, since the statechart has failed
         if isinstance(outcome, errors.ProtocolError):
@@ -422,8 +405,7 @@ class OpenCommands:
             self._outbox.put({**head, "success": False, "error": text, "errorCode": code})
         del self._pending[ref]
         if pending.message_id is not None:
-            del self._messages[pending.message_id]
-            for answer in self._repetitions.pop(ref, ()):
+            for answer in self._messages.pop(pending.message_id):
                 answer(outcome)
         if (on_first := self._on_first) is not None:
             self._on_first = None
@@ -472,16 +454,15 @@ class Dispatcher:
         pending = PendingRecord(command.command_name, command.id, command.has_id, command)
         trigger = _trigger(command, self._commands.add(pending))
         # A message to a sub-agent has an id, too, which is the sub-agent's: the trigger has none.
-        given = trigger.message_id if getattr(command, "messageId", None) is not None else ""
-        self._submit(trigger, given or None)
+        self._submit(trigger, trigger.message_id if getattr(command, "messageId", None) is not None else "")
 
-    def _submit(self, trigger: Command, message_id: str | None = None) -> None:
+    def _submit(self, trigger: Command, message_id: str = "") -> None:
         """Submit a command; `message_id` is what a client gave its message, so that it may be a repetition."""
         if (defect := self._commands.defect) is not None:
             self._commands.refuse_all(defect)
             return
         try:
-            if message_id is not None:
+            if message_id:
                 if self._commands.waits_for_first(message_id, partial(self._repeat, trigger.ref, message_id)):
                     return
                 if (fate := self._agent.fate_of(message_id)) is not None:

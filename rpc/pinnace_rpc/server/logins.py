@@ -7,28 +7,23 @@ can be left at any moment; the server's code expires. Shows no key and no token.
 commands. Not for start-up: it is imported for the first of these commands.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import trio
 
-from pinnace_agent.config.credentials.auth_file import (
-    LoginInTheWay,
-    as_written,
-    remove_entry,
-    store_key,
-    store_login,
-)
+from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_entry, store_key, store_login
 from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
 from pinnace_agent.config.credentials.key_status import login_kinds, status_record
 from pinnace_agent.config.credentials.known_keys import learn_login
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_token
 from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong, has_login
-from pinnace_agent.config.values import legacy_variable
+from pinnace_agent.config.values import legacy_variable, literal
 from pinnace_agent.core.surroundings import environment
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
@@ -43,9 +38,15 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_rpc.server.slow_reads import SlowReads
     from pinnace_spec.records import commands as cmd
 
+    LoginCommand: TypeAlias = cmd.Login | cmd.AbortLogin | cmd.Logout
+
 Data = Mapping[str, object]
-Ended = Callable[[Data | errors.ProtocolError], None]
+Ended = Callable[[Data | errors.ProtocolError | None], None]
+_log = logging.getLogger("pinnace.dispatch")
+
 _JOB: Final = "auth"
+_CHECK: Final = trio.from_thread.check_cancelled
+"""Ends the waiting for the lock of auth.json with the process; nothing is stored then."""
 _ABORTED: Final = (errors.LOGIN_ABORTED, errors.ErrorCode.ABORTED)
 _REPLACED: Final = (errors.LOGIN_REPLACED, errors.ErrorCode.ABORTED)
 _CLOSING: Final = (errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN)
@@ -82,13 +83,31 @@ class Logins:
         """What ends the login of a provider."""
         self._is_over = False
 
-    def log_in(self, agent: "AgentReads", command: "cmd.Login", ended: Ended) -> None:
-        """Begin a login; one of the same provider that waits is ended.
+    def perform(self, agent: "AgentReads", command: "LoginCommand", ended: Ended) -> None:
+        """Carry out one of the three commands.
 
         Args:
-            agent: Whose models can be used then.
-            command: Whose provider, and how.
-            ended: Called once, with the data of the answer or the reason why there is no login.
+            agent: Whose models can be used by what is stored.
+            command: Of the client.
+            ended: Called once, at its end: with the data of the answer, if it has any, or the reason of a failure.
+        """
+        try:
+            match command.command_name:  # each has the model of its name
+                case "login":
+                    self._log_in(agent, cast("cmd.Login", command), ended)
+                case "logout":
+                    self._log_out(agent, cast("cmd.Logout", command), ended)
+                case _:
+                    self._abort(command.provider)
+                    ended(None)
+        except errors.ProtocolError as error:
+            ended(error)
+        except Exception as error:  # a defect of ours: answered, and the process continues
+            _log.exception("a command about logins failed")
+            ended(errors.InternalError(f"Internal error: {error}"))
+
+    def _log_in(self, agent: "AgentReads", command: "cmd.Login", ended: Ended) -> None:
+        """Begin a login; one of the same provider that waits is ended.
 
         Raises:
             ClientError: It can't be begun, and `ended` is not called.
@@ -115,15 +134,15 @@ class Logins:
         self._end_one(provider, _REPLACED)
         self._wait(agent, provider, path, ended)
 
-    def log_out(self, agent: "AgentReads", command: "cmd.Logout", ended: Ended) -> None:
-        """Remove what is stored for a provider. Arguments and errors as of `log_in`."""
+    def _log_out(self, agent: "AgentReads", command: "cmd.Logout", ended: Ended) -> None:
+        """Remove what is stored for a provider. Errors as of `_log_in`."""
         registry = agent.profile.registry
         provider = _known(registry, command.provider)
         path = _path(registry)
         self._end_one(provider, _REPLACED)
         self._edit(agent, provider, partial(_remove, path, provider, is_forced=command.force), ended)
 
-    def abort(self, provider: str | None) -> None:
+    def _abort(self, provider: str | None) -> None:
         """End the login of a provider, or all; each is answered. Nothing happens if none waits."""
         for name in tuple(self._waiting) if provider is None else (provider,):
             self._end_one(name, _ABORTED)
@@ -158,7 +177,7 @@ class Logins:
                 }
             )
 
-        def finish(data: Data | errors.ProtocolError) -> None:
+        def finish(data: Data | errors.ProtocolError | None) -> None:
             if is_announced:
                 record: dict[str, object] = {"type": "login_end", "provider": provider, "success": True}
                 if isinstance(data, errors.ProtocolError):
@@ -236,7 +255,7 @@ def _checked_key(key: str | None) -> Secret:
     # Old files may name a variable without a dollar sign, so such a key would be read as one.
     if not is_token(key) or key != key.strip() or legacy_variable(Secret(key), environment()).reveal() != key:
         raise _invalid("login", "key", errors.NOT_A_KEY)
-    return as_written(key)
+    return literal(Secret(key))
 
 
 def _invalid(command: str, field: str, problem: str) -> errors.ClientError:
@@ -259,19 +278,19 @@ async def _log_in(provider: str, folder: Path, show: Callable[["DeviceCode"], No
 
 def _store_key(path: Path, provider: str, key: Secret, *, is_forced: bool) -> _Read:
     try:
-        return _edited(path, partial(store_key, path, provider, key, replaces_login=is_forced))
+        return _edited(path, partial(store_key, path, provider, key, replaces_login=is_forced, check=_CHECK))
     except LoginInTheWay:
         raise _invalid("login", "force", errors.LOGIN_IN_THE_WAY) from None
 
 
 def _store_login(path: Path, provider: str, login: Login) -> _Read:
-    return _edited(path, partial(store_login, path, provider, login))
+    return _edited(path, partial(store_login, path, provider, login, check=_CHECK))
 
 
 def _remove(path: Path, provider: str, *, is_forced: bool) -> _Read:
     removes_login = is_forced or has_login(provider)
     try:
-        return _edited(path, partial(remove_entry, path, provider, removes_login=removes_login))
+        return _edited(path, partial(remove_entry, path, provider, removes_login=removes_login, check=_CHECK))
     except LoginInTheWay:
         raise _invalid("logout", "force", errors.LOGIN_IN_THE_WAY) from None
 

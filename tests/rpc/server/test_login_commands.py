@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.agent.config.authorization_server import MARK, USER_CODE, AuthorizationServer
 
+from pinnace_agent.files.file_lock import file_lock
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
 KEY = "skMarker0123456789abcdef"
@@ -233,6 +234,21 @@ def test_the_end_of_stdin_ends_a_login(agent: AgentStarter, server: Authorizatio
     assert "shutting_down" == pi.found({"type": "response", "id": "l"})[0]["errorCode"]
     assert pi.found({"type": "login_end", "success": False})
     assert {} == stored(pi)
+
+
+@pytest.mark.parametrize(
+    "command", [{"type": "login", "method": "key", "key": KEY}, {"type": "logout"}], ids=["login", "logout"]
+)
+def test_the_end_of_stdin_ends_the_waiting_for_another_program(agent: AgentStarter, command: dict[str, str]) -> None:
+    """R-KEY-04: one that is changing auth.json, such as a refresh at a server that does not answer."""
+    pi = agent()
+    pi.ask("login", provider="groq", method="key", key=f"{KEY}0")
+    with file_lock(auth_file(pi)):
+        pi.send({"id": "l", "provider": "groq", **command})
+        pi.check_end()
+
+    assert "shutting_down" == pi.found({"type": "response", "id": "l"})[0]["errorCode"]
+    assert f"{KEY}0" == stored(pi)["groq"]["key"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

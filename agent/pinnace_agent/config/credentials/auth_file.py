@@ -6,12 +6,12 @@ field of an entry that this program does not know. The file is readable for the 
 would still contain removed keys. Shows no key.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, read_login
-from pinnace_agent.files.file_lock import WAIT_S
+from pinnace_agent.files.file_lock import WAIT_S, wait_on
 from pinnace_agent.files.json_file import FileForm, JsonEdit, LockedFile, edit_object, pretty
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 from pinnace_agent.redaction.policy import Secret
@@ -23,7 +23,9 @@ class LoginInTheWay(Exception):
     """The provider has a login of pi's, which is not overwritten by accident."""
 
 
-def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = False) -> JsonEdit:
+def store_key(
+    path: Path, provider: str, key: Secret, *, replaces_login: bool = False, check: Callable[[], None] = wait_on
+) -> JsonEdit:
     """Store a key for a provider, in place of its former one.
 
     Args:
@@ -31,6 +33,7 @@ def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = 
         provider: Its id.
         key: As in the file: the key itself, `$NAME` or `!command`.
         replaces_login: Whether to overwrite a login.
+        check: What it raises ends the waiting for the lock.
 
     Raises:
         LoginInTheWay: There is a login, and `replaces_login` is false.
@@ -47,23 +50,17 @@ def store_key(path: Path, provider: str, key: Secret, *, replaces_login: bool = 
         content[provider] = {**kept, "type": "api_key", "key": key.reveal()}
         return content
 
-    return edit_object(path, change, _FORM)
+    return edit_object(path, change, _FORM, check)
 
 
-def as_written(key: str) -> Secret:
-    """Write a key so that it is read as it is: no variable, no command."""
-    text = key.replace("$", "$$")
-    return Secret(f"${text}" if text.startswith("!") else text)
-
-
-def store_login(path: Path, provider: str, login: Login) -> JsonEdit:
-    """Store a login for a provider, in place of its former entry. Raises as `store_key`, but for LoginInTheWay."""
+def store_login(path: Path, provider: str, login: Login, *, check: Callable[[], None] = wait_on) -> JsonEdit:
+    """Store a login for a provider, in place of its former entry. As `store_key`, but for LoginInTheWay."""
 
     def change(content: JsonObject) -> JsonObject:
         content[provider] = login.reveal()
         return content
 
-    return edit_object(path, change, _FORM)
+    return edit_object(path, change, _FORM, check)
 
 
 class LockedAuth:
@@ -111,7 +108,9 @@ class LockedAuth:
         self._file.leave()
 
 
-def remove_entry(path: Path, provider: str, *, removes_login: bool = False) -> JsonEdit:
+def remove_entry(
+    path: Path, provider: str, *, removes_login: bool = False, check: Callable[[], None] = wait_on
+) -> JsonEdit:
     """Remove the entry of a provider. Raises what `store_key` does."""
 
     def change(content: JsonObject) -> JsonObject:
@@ -121,7 +120,7 @@ def remove_entry(path: Path, provider: str, *, removes_login: bool = False) -> J
         return content
 
     # A file is not created in order to remove from it.
-    return edit_object(path, change, _FORM) if path.exists() else JsonEdit(is_changed=False)
+    return edit_object(path, change, _FORM, check) if path.exists() else JsonEdit(is_changed=False)
 
 
 def _is_login(entry: object) -> bool:

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import trio
 
-from pinnace_agent.config.credentials.authorization_servers import Answer, ask_for, refusal, seconds
-from pinnace_agent.config.credentials.device_login import DEVICE_GRANT, INTERVAL_S, DeviceCode, DeviceLogin
+from pinnace_agent.config.credentials.authorization_servers import Answer, ask_for, refusal
+from pinnace_agent.config.credentials.device_login import DeviceCode, DeviceLogin
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_token, new_login
 from pinnace_agent.core.json_access import as_amount, as_array, as_object, as_text
 from pinnace_agent.files.relaxed_json import JsonObject
@@ -34,8 +34,13 @@ class CopilotLogin(DeviceLogin):
 
     async def log_in(self, show: Callable[[DeviceCode], None]) -> Login:
         """Let the user log in, and return the login. As `DeviceLogin.log_in`."""
-        github_token = await self._granted(await self._begin(show))
-        return await self._exchanged(github_token, self._company(), None)
+        token = (await self._granted(show)).get("access_token")
+        if not is_token(token):
+            raise LoginFailed(f"{self._vendor.name} sent no usable access_token")
+        return await self._exchanged(str(token), self._company(), None)
+
+    def _is_grant(self, answer: Answer) -> bool:
+        return super()._is_grant(answer) and answer.body.get("error") is None
 
     async def refresh(self, credentials: JsonObject) -> object:
         """Return new credentials in place of expired ones. As `DeviceLogin.refresh`.
@@ -45,29 +50,6 @@ class CopilotLogin(DeviceLogin):
         domain = domain_of(str(credentials.get(DOMAIN_VARIABLE) or ""))
         former = credentials.get(MODELS_MEMBER)
         return (await self._exchanged(str(credentials.get("refresh", "")), domain, former)).reveal()
-
-    async def _granted(self, begun: tuple[DeviceCode, str, float]) -> str:
-        """Wait until the user has entered the code, and return the token of GitHub."""
-        code, device_code, interval_s = begun
-        name = self._vendor.name
-        deadline = trio.current_time() + code.expires_in_s
-        fields = {"client_id": self._vendor.client_id, "device_code": device_code, "grant_type": DEVICE_GRANT}
-        while True:
-            await trio.sleep(interval_s)
-            if trio.current_time() >= deadline:
-                raise LoginFailed(f"{name}: the code has expired")
-            answer = await self._ask(self._vendor.token_path, fields)
-            match answer.body.get("error"):
-                case "authorization_pending":
-                    pass
-                case "slow_down":
-                    interval_s = seconds(answer.body.get("interval"), interval_s + INTERVAL_S)
-                case None if answer.status == 200:
-                    if not is_token(token := answer.body.get("access_token")):
-                        raise LoginFailed(f"{name} sent no usable access_token")
-                    return str(token)
-                case _:
-                    raise refusal(name, "refuses the login", answer)
 
     async def _exchanged(self, github_token: str, domain: str | None, former_models: object) -> Login:
         """Exchange the token of GitHub for one of Copilot, and list the models of the account."""

@@ -43,6 +43,10 @@ class StoredKey(NamedTuple):
     login: "Login | None" = None
     """The login of the entry, if it is one."""
 
+    def variables(self) -> dict[str, str]:
+        """Return the variables, which may be secrets."""
+        return {name: value.reveal() for name, value in self.env.items()}
+
 
 class AuthFile(NamedTuple):
     """The usable content of auth.json."""

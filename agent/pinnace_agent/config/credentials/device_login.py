@@ -15,10 +15,10 @@ from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_safe_
 from pinnace_agent.config.credentials.vendor_logins import Vendor
 from pinnace_agent.files.relaxed_json import JsonObject
 
-INTERVAL_S: Final = 5.0  # RFC 8628: where the server names none, and what `slow_down` adds
+_INTERVAL_S: Final = 5.0  # RFC 8628: where the server names none, and what `slow_down` adds
 _DEFAULT_CODE_S: Final = 900.0
 _URI: Final = "verification_uri"
-DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+_DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 class DeviceCode(NamedTuple):
@@ -46,27 +46,10 @@ class DeviceLogin:
         Raises:
             LoginFailed: The server refuses it, can't be reached, or the code has expired.
         """
-        vendor = self._vendor
-        code, device_code, interval_s = await self._begin(show)
-        deadline = trio.current_time() + code.expires_in_s
-        while True:
-            await trio.sleep(interval_s)
-            if trio.current_time() >= deadline:
-                raise LoginFailed(f"{vendor.name}: the code has expired")
-            fields = {"grant_type": DEVICE_GRANT, "client_id": vendor.client_id, "device_code": device_code}
-            answer = await self._ask(vendor.token_path, fields)
-            if answer.status == 200:
-                return self._login(answer.body, "")
-            match answer.body.get("error"):
-                case "authorization_pending":
-                    pass
-                case "slow_down":
-                    interval_s = seconds(answer.body.get("interval"), interval_s + INTERVAL_S)
-                case _:
-                    raise refusal(vendor.name, "refuses the login", answer)
+        return self._login(await self._granted(show), "")
 
-    async def _begin(self, show: Callable[[DeviceCode], None]) -> tuple[DeviceCode, str, float]:
-        """Get a code and show it; return it, the code of the device, and the seconds between two questions."""
+    async def _granted(self, show: Callable[[DeviceCode], None]) -> Mapping[str, object]:
+        """Get a code, show it, and wait until the user has entered it; return what the server gives for it."""
         vendor = self._vendor
         fields = {"client_id": vendor.client_id, **({"scope": vendor.scope} if vendor.scope else {})}
         answer = await self._ask(vendor.device_path, fields)
@@ -75,8 +58,28 @@ class DeviceLogin:
         device_code = self._text(answer.body, "device_code")
         expires_s = seconds(answer.body.get("expires_in"), _DEFAULT_CODE_S)
         code = DeviceCode(self._text(answer.body, "user_code"), self._address(answer.body), expires_s)
+        interval_s = seconds(answer.body.get("interval"), _INTERVAL_S)
+        deadline = trio.current_time() + code.expires_in_s
         show(code)
-        return code, device_code, seconds(answer.body.get("interval"), INTERVAL_S)
+        while True:
+            await trio.sleep(interval_s)
+            if trio.current_time() >= deadline:
+                raise LoginFailed(f"{vendor.name}: the code has expired")
+            fields = {"grant_type": _DEVICE_GRANT, "client_id": vendor.client_id, "device_code": device_code}
+            answer = await self._ask(vendor.token_path, fields)
+            if self._is_grant(answer):
+                return answer.body
+            match answer.body.get("error"):
+                case "authorization_pending":
+                    pass
+                case "slow_down":
+                    interval_s = seconds(answer.body.get("interval"), interval_s + _INTERVAL_S)
+                case _:
+                    raise refusal(vendor.name, "refuses the login", answer)
+
+    def _is_grant(self, answer: Answer) -> bool:
+        """Return whether the user has entered the code."""
+        return answer.status == 200
 
     async def refresh(self, credentials: JsonObject) -> object:
         """Return new credentials in place of expired ones.

@@ -7,7 +7,7 @@ compares the two. Shows names of variables, never a value, a header or a command
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile, StoredKey
+from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import (
@@ -61,7 +61,7 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     if not found.is_usable or catalog.has_own_address(provider):
         return found
     stored = auth.entries.get(provider)
-    unset = unset_variables(provider, env if stored is None else _with_own(env, stored))
+    unset = unset_variables(provider, env if stored is None else {**env, **stored.variables()})
     if not unset:
         return found
     return (
@@ -73,14 +73,10 @@ def _not_set(names: Sequence[str]) -> str:
     return f"the variable{'s' if names[1:] else ''} {' and '.join(names)} {'are' if names[1:] else 'is'} not set"
 
 
-def _with_own(env: Mapping[str, str], stored: StoredKey) -> Mapping[str, str]:
-    return {**env, **{name: value.reveal() for name, value in stored.env.items()}}
-
-
 def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> KeyStatus:
     stored = auth.entries.get(provider)
     if stored is not None and stored.env:
-        env = _with_own(env, stored)
+        env = {**env, **stored.variables()}
     access = catalog.access_of(provider)
     login = None if stored is None else stored.login
     if login is not None and is_usable_as_key(provider, login):

@@ -98,7 +98,7 @@ def learn_keys(catalog: Catalog, auth: AuthFile, env: Mapping[str, str], redacto
     named = {name for each in headers for value in each.values() for name in variables_of(value)}
     redactor.learn_values({name: value for name in named if (value := env.get(name))})
     for entry in auth.entries.values():
-        own = {name: value.reveal() for name, value in entry.env.items()}
+        own = entry.variables()
         redactor.learn_values(own)
         if entry.key is not None:
             redactor.learn(_value(entry.key, {**env, **own}))

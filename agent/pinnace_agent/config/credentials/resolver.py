@@ -29,6 +29,7 @@ from pinnace_agent.config.values import (
     is_command,
     is_configured,
     legacy_variable,
+    literal,
     resolve,
 )
 from pinnace_agent.redaction.policy import Secret
@@ -235,7 +236,7 @@ class CredentialResolver:
         return {**self._env, **own} if own else self._env
 
     def _own_env(self, provider: str) -> dict[str, str]:
-        return {name: value.reveal() for name, value in self._stored(provider).env.items()}
+        return self._stored(provider).variables()
 
     def _key_source(self, provider: str) -> _KeySource | None:
         """Return the first source that is configured, without running a command."""
@@ -243,7 +244,7 @@ class CredentialResolver:
         stored = self._stored(provider).key
         described = self._catalog.access_of(provider).api_key
         if provider in self._given:
-            return _KeySource(_quoted(self._given[provider]), "the key of --api-key")
+            return _KeySource(literal(self._given[provider]), "the key of --api-key")
         login = self.login_of(provider)
         if login is not None:
             from pinnace_agent.config.credentials.logins import is_sent_as_bearer, is_usable_as_key
@@ -349,11 +350,6 @@ class CredentialResolver:
         from pinnace_agent.config.credentials.key_status import advice
 
         return advice(provider, env)
-
-
-def _quoted(key: Secret) -> Secret:
-    """Return the value that stands for exactly this key: no part of it is a variable or a command."""
-    return Secret(key.reveal().replace("$", "$$").replace("!", "$!"))
 
 
 def _hidden(text: str, login: "Login") -> str:

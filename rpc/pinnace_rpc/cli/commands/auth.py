@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pinnace_agent.config.credentials.auth_file import LoginInTheWay, as_written, remove_entry, store_key, store_login
+from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_entry, store_key, store_login
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.key_status import KeyStatus, key_status, status_record
 from pinnace_agent.config.credentials.logins import Login, is_token
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables
 from pinnace_agent.config.models.catalog import read_catalog
-from pinnace_agent.config.values import legacy_variable
+from pinnace_agent.config.values import legacy_variable, literal
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.json_file import JsonEdit
 from pinnace_agent.files.paths import agent_dir
@@ -129,7 +129,7 @@ def _login(
         unset = "" if os.environ.get(env) else ", which is not set now"
         value, outcome = Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
     else:
-        value, outcome = as_written(_read_key(provider)), f"its key is stored in {path}"
+        value, outcome = literal(Secret(_read_key(provider))), f"its key is stored in {path}"
     edited = _edited(path, provider, lambda: store_key(path, provider, value, replaces_login=force))
     echo(f"{provider}: {outcome}")
     _report_tightened(path, edited)
