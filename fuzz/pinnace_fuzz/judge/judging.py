@@ -24,10 +24,9 @@ from pinnace_fuzz.judge.scenarios.scenario import LlmAnswer, RequestCheck, Scena
 from pinnace_fuzz.judge.scenarios.shapes import as_list, as_object
 from pinnace_fuzz.judge.unasked import is_unasked
 from pinnace_spec import data
-from pinnace_spec.observers.verdicts import Level
+from pinnace_spec.observers.verdicts import EXIT_S, Level
 from pinnace_spec.profiles.generations import Generation
 
-EXIT_S = 5.0
 # What an agent that writes without end breaks: its lines end.
 EXCESS_RULES = ("R-FRM-03",)
 
@@ -59,7 +58,7 @@ def judge(played: Played, kit: AgentUnderTest, kind: str = "scenario") -> CaseRe
     crossed = cross_check(played, logs, kit)
     findings += [each for each in crossed.findings if each.source not in skipped]
     armed.update(crossed.armed)
-    shutdown, text = _shutdown(played)
+    shutdown, text = _shutdown(played, kit.patience)
     if shutdown in ("late", "code", "hang") and played.kit_closed_stdin and scenario.exit is not None:
         findings.append(
             Finding(
@@ -268,7 +267,7 @@ def _texts(value: Any) -> Iterable[str]:
 # Verdicts.
 
 
-def _shutdown(played: Played) -> tuple[Shutdown, str]:
+def _shutdown(played: Played, patience: float) -> tuple[Shutdown, str]:
     if not played.traces:
         return "none", "no process"
     trace: ProcessTrace = played.traces[-1]
@@ -284,7 +283,7 @@ def _shutdown(played: Played) -> tuple[Shutdown, str]:
     wanted = played.scenario.exit
     if played.kit_closed_stdin and wanted is not None and end.code != wanted:
         return "code", f"exit code {end.code}, not {wanted}, behind the end of stdin"
-    if end.seconds > EXIT_S:
+    if end.seconds > EXIT_S * max(1.0, patience):
         return "late", f"exit {end.seconds:.1f} s behind the end of stdin"
     return "clean", f"exit {end.code} in {end.seconds:.2f} s"
 

@@ -7,8 +7,6 @@ from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.results import Finding, ProcessLog
 from pinnace_spec.observers import Checks, judge
 
-SETTLE_S = 30.0
-
 
 def observe(
     log: ProcessLog,
@@ -26,7 +24,7 @@ def observe(
         is_reading=trace.is_reading,
         is_overloaded=is_overloaded,
         has_extensions=has_extensions,
-        settle_s=SETTLE_S * kit.patience,
+        patience=kit.patience,
     )
     report = judge(log.steps, log.end, kit.generation, checks=checks)
     found = [

@@ -60,9 +60,7 @@ def run(scenario: Scenario, kit: AgentUnderTest, confirmations: int = CONFIRMATI
     if why := reason_not_to_run(scenario, kit):
         return not_run(scenario, why)
     first = run_once(scenario, kit)
-    if first.verdict not in BAD or not confirmations:
-        return first
-    return confirmed(first, _patient(kit), confirmations)
+    return _again(first, kit, confirmations=confirmations) if _is_unconfirmed(first) and confirmations else first
 
 
 def confirmed(
@@ -144,7 +142,8 @@ def run_all(
         jobs: How many at a time.
         report: Called with each result as it comes, in this thread.
         is_over: No further scenario is begun once this returns True; the others are NOT-RUN.
-        late_s: How long slow failures may then still be played again; those that can't be are INCONCLUSIVE.
+        late_s: How long slow failures and what load left open may then still be played again; those that can't be are
+            INCONCLUSIVE.
     """
     results: dict[int, CaseResult] = {}
     slow: list[tuple[int, CaseResult]] = []
@@ -171,7 +170,7 @@ def run_all(
 
     def again() -> Iterable[tuple[int, Callable[[], CaseResult]]]:
         for number, result in slow:
-            yield number, partial(_marked_late, result) if is_late() else partial(_again, result, kit, is_late)
+            yield number, partial(_again, result, kit, is_late)
 
     def come_again(number: int, result: CaseResult) -> None:
         results[number] = result
@@ -195,16 +194,32 @@ def _first(scenario: Scenario, kit: AgentUnderTest) -> CaseResult:
     return confirmed(first, _patient(kit), CONFIRMATIONS)
 
 
-def _again(first: CaseResult, kit: AgentUnderTest, is_late: Callable[[], bool]) -> CaseResult:
-    return confirmed(first, _patient(kit), CONFIRMATIONS, is_late)
+def _again(
+    first: CaseResult,
+    kit: AgentUnderTest,
+    is_late: Callable[[], bool] = lambda: False,
+    confirmations: int = CONFIRMATIONS,
+) -> CaseResult:
+    """Play with more patience what has failed, and what the load of the machine left open: that once, as if new."""
+    if is_late():
+        return _marked_late(first)
+    patient = _patient(kit)
+    if first.verdict == "INCONCLUSIVE":
+        first = run_once(first.scenario, patient, first.kind)
+        if first.verdict not in BAD:
+            return first
+    return confirmed(first, patient, confirmations, is_late)
 
 
 def _marked_late(first: CaseResult) -> CaseResult:
+    if first.verdict == "INCONCLUSIVE":
+        return first
     return first._replace(verdict="INCONCLUSIVE", why="there was no time to play it again often enough")
 
 
 def _is_unconfirmed(result: CaseResult) -> bool:
-    return result.verdict in BAD and result.reproduced[1] == 0
+    """Return whether it was played once, and this proves nothing yet."""
+    return result.verdict in (*BAD, "INCONCLUSIVE") and result.reproduced[1] == 0
 
 
 def _patient(kit: AgentUnderTest) -> AgentUnderTest:

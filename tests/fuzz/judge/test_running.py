@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pinnace_fuzz.harness.pump import READ_BYTES
+from pinnace_fuzz.judge import running
 from pinnace_fuzz.judge.adapter import NoAdapter
 from pinnace_fuzz.judge.playing import asking, body
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
@@ -28,6 +29,18 @@ class Idle(LoadMeter):
 
     def since(self, begun_s: float, waiting_s: float = 0.0) -> Load:
         return super().since(begun_s)._replace(late_s=0.0, waiting_s=0.0)
+
+
+class Overloaded(Idle):
+    """Finds the machine overloaded as often as it should, then idle."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._left = times
+
+    def since(self, begun_s: float, waiting_s: float = 0.0) -> Load:
+        self._left -= 1
+        return super().since(begun_s, waiting_s)._replace(late_s=9.0 if self._left >= 0 else 0.0)
 
 
 @pytest.fixture
@@ -89,6 +102,40 @@ def test_a_failure_without_time_to_replay_it_is_not_reported(kit: AgentUnderTest
         results["SLO/a"].why,
     )
     assert ("NOT-RUN", "the time was over") == (results["OTH/c"].verdict, results["OTH/c"].why)
+
+
+@pytest.mark.parametrize(
+    ("steps", "times", "wanted"),
+    [
+        pytest.param((), 1, ("PASS", (0, 0)), id="nothing is missed"),
+        pytest.param((NEVER,), 1, ("FAIL", (CONFIRMATIONS, CONFIRMATIONS)), id="a failure that comes again"),
+        pytest.param((NEVER,), 3, ("INCONCLUSIVE", (0, 0)), id="overloaded again"),
+    ],
+)
+def test_what_an_overloaded_machine_left_open_is_played_once_more_at_the_end(
+    kit: AgentUnderTest, steps: tuple[Any, ...], times: int, wanted: tuple[str, tuple[int, int]]
+) -> None:
+    with Overloaded(times) as meter:
+        reported, results = played(kit._replace(meter=meter), [scenario("LAT/a", *steps), scenario("OTH/c")])
+
+    result = results["LAT/a"]
+    assert wanted == (result.verdict, result.reproduced)
+    assert (["OTH/c", "LAT/a"] if steps else ["LAT/a", "OTH/c"]) == reported
+
+
+def test_what_was_late_for_the_load_alone_passes_in_the_end(
+    kit: AgentUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = iter(["INCONCLUSIVE", "PASS"])
+    once = running.run_once
+
+    def play(case: Scenario, with_kit: AgentUnderTest, kind: str = "scenario") -> CaseResult:
+        return once(case, with_kit, kind)._replace(verdict=next(verdicts))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running, "run_once", play)
+    _, results = played(kit, [scenario("LAT/a")])
+
+    assert "PASS" == results["LAT/a"].verdict
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,27 @@ def test_a_missed_deadline_proves_nothing_on_a_machine_that_lags(judged: Callabl
     assert () == judged(late, is_reading=False).verdicts
 
 
+@pytest.mark.parametrize(
+    "late",
+    [
+        "> get_state a\n@ 6\n< state a",
+        '> get_state a\n< state a\n$ exit 0 {"seconds": 6, "after": 1}',
+        "> prompt a hi\n< ok a / agent_start / turn_start / user hi / answer error / turn_end / "
+        'agent_end {"willRetry": true} / retry 1 3\n@ 5\n< agent_start',
+    ],
+)
+def test_patience_multiplies_each_deadline(judged: Callable[..., Report], late: str) -> None:
+    def missed(patience: float) -> list[bool]:
+        return [each.is_timed for each in judged(late, patience=patience).verdicts if each.is_timed]
+
+    assert ([True], [], [True]) == (missed(1), missed(3), missed(0.5))
+
+
+@pytest.mark.parametrize("soon", ["> get_state a\n@ 4\n< state a", '> get_state a\n< state a\n$ exit 0 {"seconds": 4}'])
+def test_impatience_shortens_no_deadline_of_a_rule(judged: Callable[..., Report], soon: str) -> None:
+    assert () == judged(soon, patience=0.1).verdicts
+
+
 def test_without_inputs_nothing_is_said_that_needs_one(judged: Callable[..., Report]) -> None:
     text = "< ok prompt / agent_start / turn_start / user hi / says x / turn_end / agent_end / settled\n$ exit 0"
 

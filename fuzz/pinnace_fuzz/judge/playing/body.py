@@ -15,6 +15,8 @@ from pinnace_spec.observers.verdicts import End, Ending
 
 # What an agent has killed needs a moment to be gone.
 LEFT_BEHIND_S = 1.0
+# Clients kill an agent some seconds behind the end of its stdin.
+KILLED_AFTER_S = 8.0
 # From the end of stdin or stdout to the exit, which a busy machine is late with.
 EXIT_SEEN_S = 5.0
 # How long one that has written too much has for its end.
@@ -112,16 +114,16 @@ class Body(Agent):
         words = next((line for line in lines if _ERROR.match(line)), lines[-1] if lines else "")
         return f"the process ended with {code}" + (f": {words}" if words else "")
 
-    def end(self, quit: Quit, limit_s: float, kill_s: float) -> None:
+    def end(self, quit: Quit, patience: float) -> None:
         """Ask it to end, wait, and note what it leaves behind; killed if it does not end at all.
 
         One that has written more than is kept is killed: while it is waited for it may write on, and keep a processor.
 
         Args:
             quit: How it is asked.
-            limit_s: What it should need at most.
-            kill_s: When it is killed.
+            patience: Above 1 multiplies the time after which it is killed, and what it has started must be gone.
         """
+        factor = max(1.0, patience)
         if self.alive:
             self.resume_reading()
             self.close_stdin()
@@ -131,11 +133,11 @@ class Body(Agent):
                 self.kill()
                 return
             begun = self.asked_to_end_s or time.monotonic()
-            if not self.process.await_exit(max(0.5, begun + kill_s - time.monotonic())):
+            if not self.process.await_exit(max(0.5, begun + KILLED_AFTER_S * factor - time.monotonic())):
                 self._how = "hang"
                 return
         self.process.drain()
-        self.left_behind = len(self.process.left_behind(LEFT_BEHIND_S))
+        self.left_behind = len(self.process.left_behind(LEFT_BEHIND_S * factor))
 
     def kill(self) -> None:
         """Kill it as a power cut would."""

@@ -21,9 +21,6 @@ from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.steps import Persisted, Stage, StepFailed, UnknownCommand
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 
-# Clients kill an agent some seconds behind the end of its stdin.
-EXIT_S = 5.0
-KILLED_AFTER_S = 8.0
 PROBE_S = 8.0
 
 Trouble = Literal["step", "crash", "hang", "excess", "unimplemented", "start"]
@@ -120,7 +117,7 @@ class Player:
             return
         self._waiting_s = load.waiting_s(body.process.pid)
         with contextlib.suppress(AgentGone, DriverTimeout):
-            body.end(self._kit.adapter.quit, EXIT_S, KILLED_AFTER_S * max(1.0, self._kit.patience))
+            body.end(self._kit.adapter.quit, self._kit.patience)
         body.close()
         self._traces.append(body.trace())
         if self._prepared is not None and any(each.end.how != "exit" for each in self._traces):

@@ -16,11 +16,10 @@ from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.judge.adapter import LaunchOptions
 from pinnace_fuzz.judge.judging import EXCESS_RULES
-from pinnace_fuzz.judge.observing import SETTLE_S
 from pinnace_fuzz.judge.playing import load
 from pinnace_fuzz.judge.playing.body import MAX_STDOUT_BYTES, Body
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
-from pinnace_fuzz.judge.playing.play import EXIT_S, KILLED_AFTER_S, Stopped, perform
+from pinnace_fuzz.judge.playing.play import Stopped, perform
 from pinnace_fuzz.judge.playing.recording import KIT_ID
 from pinnace_fuzz.judge.playing.steps import Stage
 from pinnace_fuzz.judge.results import Finding
@@ -101,7 +100,7 @@ class _Life:
         self._prepared = kit.adapter.prepare(kit.command, root, self._llm.base_url, launch_options)
         elsewhere = partial(kit.adapter.elsewhere, self._prepared)
         self._body = Body(self._prepared.command, self._prepared, is_fresh=True, elsewhere=elsewhere)
-        self._judging = Judge(kit.generation, checks=Checks(is_ours=kit.binds_ours, settle_s=SETTLE_S * kit.patience))
+        self._judging = Judge(kit.generation, checks=Checks(is_ours=kit.binds_ours, patience=kit.patience))
         self._judged = 0
 
     @property
@@ -183,7 +182,7 @@ class _Life:
 
     def _end(self) -> None:
         with contextlib.suppress(AgentGone, DriverTimeout):
-            self._body.end(self._kit.adapter.quit, EXIT_S, KILLED_AFTER_S * max(1.0, self._kit.patience))
+            self._body.end(self._kit.adapter.quit, self._kit.patience)
         self._body.close()
 
 

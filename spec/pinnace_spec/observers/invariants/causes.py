@@ -102,7 +102,7 @@ class Retries(Automaton):
             waited = f"record {step.number} comes {waited_s:.1f} s after record {begun.number}"
             what = f"{waited}, the delay was {self._delay_s} s"
             self.report(what, begun.number, step.number, rules=("R-RTY-01",))
-        elif waited_s > self._delay_s + _LATE_S:
+        elif waited_s > self._delay_s + checks.deadline_s(_LATE_S):
             what = f"record {step.number} comes only {waited_s:.1f} s after record {begun.number}"
             self.report(
                 f"{what}, which reported {self._delay_s} s",

@@ -8,7 +8,7 @@ from typing import Final
 
 from pinnace_spec.observers import edge
 from pinnace_spec.observers.automaton import Automaton
-from pinnace_spec.observers.verdicts import ORDERLY, End, Step
+from pinnace_spec.observers.verdicts import EXIT_S, ORDERLY, End, Step
 
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\)|^\s+at .+:\d+:\d+\)?$", re.MULTILINE)
 _ERROR: Final = re.compile(r"(?:Uncaught )?\w*(?:Error|Exception|panic)\w*\b.*:")
@@ -28,7 +28,7 @@ class ClosedInTime(Automaton):
         if end.how == "exit":
             for name, begun in self.fold.work.open_brackets():
                 self.report(f"the trace ends while {name} of record {begun} is open", begun)
-        if end.how == "hang" or end.seconds > self.fold.checks.exit_s:
+        if end.how == "hang" or end.seconds > self.fold.checks.deadline_s(EXIT_S):
             text = "the process does not end" if end.how == "hang" else f"the process ends after {end.seconds:.1f} s"
             self.report(f"{text}, though its input has", end.after or 0, is_timed=True)
 

@@ -17,6 +17,8 @@ _DELICATE: Final = re.compile("[\u0085\u2028\u2029\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SEPARATORS: Final = re.compile("[\u0085\u2028\u2029]")
 _DEEP: Final = 900
+# A `get_state` is answered in this time.
+_ANSWER_S: Final = 5.0
 _UNDECODED: Final = re.compile("[\udc80-\udcff]")
 
 
@@ -128,7 +130,7 @@ class Alive(Automaton):
             return
         self.armed += 1
         waited_s = step.at - answered.at
-        if checks.has_times and checks.is_reading and waited_s > checks.answer_s:
+        if checks.has_times and checks.is_reading and waited_s > checks.deadline_s(_ANSWER_S):
             what = f"record {step.number} answers the get_state of record {answered.number} after {waited_s:.1f} s"
             self.report(what, answered.number, step.number, is_timed=True)
 
