@@ -74,6 +74,11 @@ class Orphans:
         with self._lock:
             self._runs[run_id].agents.add(process_id)
 
+    def begun(self, run_id: str) -> int:
+        """Return when a run began, in ticks since the system's start; 0: it is not counted."""
+        with self._lock:
+            return self._runs[run_id].begun if run_id in self._runs else 0
+
     def end(self, run_id: str) -> None:
         """Count a run no more."""
         with self._lock:
@@ -130,7 +135,8 @@ def _children() -> Iterator[tuple[int, list[str]]]:
 def processes_of(run_id: str, *, with_orphans: bool = False) -> list[int]:
     """Find the ids of the living processes of a run; zombies are not alive."""
     mark = f"{RUN_VARIABLE}={run_id}".encode()
-    return _found(lambda variables: mark in variables.split(b"\0"), ORPHANS.of(run_id) if with_orphans else set())
+    found = ORPHANS.of(run_id) if with_orphans else set()
+    return _found(lambda variables: mark in variables.split(b"\0"), found, ORPHANS.begun(run_id))
 
 
 def processes_with(mark: bytes) -> list[int]:
@@ -138,11 +144,20 @@ def processes_with(mark: bytes) -> list[int]:
     return _found(lambda variables: mark in variables, set())
 
 
-def _found(is_meant: Callable[[bytes], bool], found: set[int]) -> list[int]:
+def _found(is_meant: Callable[[bytes], bool], found: set[int], since: int = 0) -> list[int]:
+    """Find living processes by their environment, and their descendants.
+
+    Args:
+        is_meant: Decides by the environment of a process.
+        found: Those that are meant whatever it says.
+        since: None of them, and nothing that they start, is older than this, in ticks since the system's start. Of what
+            is older the environment is not read: that costs more than everything else here.
+    """
     parents: dict[int, int] = {}
     for process_id in _process_ids():
-        if (parent := _living_parent(process_id)) is not None:
-            parents[process_id] = parent
+        words = stat_of(process_id)
+        if _is_alive(words) and int(words[19]) >= since:
+            parents[process_id] = int(words[1])
             if is_meant(_environment(process_id)):
                 found.add(process_id)
     # While it executes another program, a process has no environment for a moment; its parent has.
@@ -213,7 +228,7 @@ def memory_kib(process_id: int, field: str = "VmRSS") -> int:
 
 def is_alive(process_id: int) -> bool:
     """Return whether a process runs; one that has ended and is not waited for does not."""
-    return _living_parent(process_id) is not None
+    return _is_alive(stat_of(process_id))
 
 
 def state_of(process_id: int) -> str:
@@ -238,9 +253,8 @@ def _process_ids() -> list[int]:
     return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
 
 
-def _living_parent(process_id: int) -> int | None:
-    words = stat_of(process_id)
-    return None if not words or words[0] in ("Z", "X") else int(words[1])
+def _is_alive(words: list[str]) -> bool:
+    return bool(words) and words[0] not in ("Z", "X")
 
 
 def _environment(process_id: int) -> bytes:

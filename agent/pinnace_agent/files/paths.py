@@ -74,17 +74,16 @@ def gated_project_files(cwd: Path, env: Mapping[str, str]) -> list[Path]:
     What is the user's own is not among it: the agent folder, also where it is the `.pi` of the working folder, and the
     skills in the home folder.
     """
-    folder = project_dir(cwd)
     gated: list[Path] = []
-    if os.path.realpath(folder) != os.path.realpath(agent_dir(env)):
-        gated = [path for name in _GATED if os.path.lexists(path := folder / name)]
-    if os.path.lexists(nested := nested_prompts(cwd)):
+    if os.path.lexists(folder := project_dir(cwd)):  # each start asks, several times, and mostly there is none
+        own = os.path.realpath(agent_dir(env))
+        if os.path.realpath(folder) != own:
+            gated = [path for name in _GATED if os.path.lexists(path := folder / name)]
         # In the home folder it is the user's own.
-        is_own = os.path.realpath(nested.parent) == os.path.realpath(agent_dir(env))
-        gated += [] if is_own else [nested]
-    home = os.path.realpath(home_dir(env))
+        if os.path.lexists(nested := nested_prompts(cwd)) and os.path.realpath(nested.parent) != own:
+            gated.append(nested)
     for above in (cwd, *cwd.parents):
-        skills = above / ".agents" / "skills"
-        if os.path.lexists(skills) and os.path.realpath(above) != home:
-            gated.append(skills)
+        skills = os.path.join(above, ".agents", "skills")
+        if os.path.lexists(skills) and os.path.realpath(above) != os.path.realpath(home_dir(env)):
+            gated.append(Path(skills))
     return gated

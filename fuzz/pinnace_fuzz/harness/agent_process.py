@@ -214,12 +214,12 @@ class AgentProcess:
 
     def kill(self) -> None:
         """Kill the process, its group and every descendant, and reap it. May be called more than once."""
-        # Found first: one that dropped its environment can't be recognised after its parent has exited.
-        left = self.descendants()
         if self.alive:
+            # Found first: one that dropped its environment can't be recognised after its parent has exited.
+            left = self.descendants()
             with contextlib.suppress(ProcessLookupError):  # exited, and not yet noticed
                 os.killpg(self.pid, signal.SIGKILL)
-        kill_each(left)
+            kill_each(left)
         left = kill_all(self._run_id)
         self._watcher.join(DEFAULT_TIMEOUT_S)
         ORPHANS.end(self._run_id)
