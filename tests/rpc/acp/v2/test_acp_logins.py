@@ -39,13 +39,17 @@ class Editor:
     def __init__(self, start: StartAcp, llm: MakeLlm, folder: Path, version: int) -> None:
         self._start = start
         self.home = folder / "home"
-        self.llm = llm([{"text": "one"}])
+        self._make_llm = llm
+        self.script: list[Scripted] = [{"text": "one"}]
+        """The answers of the model."""
         self.version = version
         self.offered: Message = {}
         self.agent: AcpAgent
+        self.llm: FakeLlm
 
     def begin(self, server: AuthorizationServer, capabilities: Mapping[str, Any] = URL, *flags: str) -> "Editor":
         """Start the agent, whose logins are made at this server."""
+        self.llm = self._make_llm(self.script)
         models: dict[str, Any] = {"xai": pi_models(self.llm.base_url)["providers"]["fake"]}  # type: ignore[index]
         del models["xai"]["apiKey"]
         self.agent = self._start(
@@ -244,7 +248,10 @@ def test_the_end_of_the_connection_ends_a_login(editor: Editor, server: Authoriz
         editor.agent.process.signal(signal.SIGTERM)
         assert editor.agent.process.await_exit(30)
 
-    assert -32800 == editor.agent.response(login)["error"]["code"]
+    error = editor.agent.response(login)["error"]
+    assert -32800 == error["code"]
+    if end == "eof":  # a signal ends all requests at once, logins and others
+        assert "shutting_down" == error["data"]["errorCode"]
     names = {each.name for each in (editor.home / "agent").iterdir()}
     assert not {"auth.json", "auth.json.bak", "auth.json.lock"} & names
 
@@ -275,6 +282,22 @@ def test_a_logout_removes_the_login_and_no_key(editor: Editor, server: Authoriza
     assert [] == editor.log_out()["_meta"]["pinnace"]["providers"]
     assert 0 == editor.agent.end()
     assert "sk-of-groq" not in str(editor.agent.messages)
+
+
+def test_a_logout_ends_the_requests_of_a_run(editor: Editor, server: AuthorizationServer) -> None:
+    """The request that is at work goes on; the next one has no credentials."""
+    editor.script = [{"tool_calls": [{"name": "bash", "args": {"command": "true"}}], "hold": "first"}]
+    editor.begin(server)
+    editor.agent.response(editor.log_in())
+    session = editor.new_session()
+    editor.agent.request("session/prompt", sessionId=session, prompt=text("a"))
+    editor.llm.wait_reached("first")
+    editor.log_out()
+    editor.llm.release("first")
+
+    editor.agent.until(lambda each: "no_credentials" in str(each))
+    assert 1 == len(editor.llm.requests)
+    assert 0 == editor.agent.end()
 
 
 def test_a_cancelled_logout_may_leave_the_login(editor: Editor, server: AuthorizationServer) -> None:
