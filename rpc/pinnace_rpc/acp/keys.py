@@ -38,16 +38,18 @@ class UsersKeys:
             is_persistent: Whether sessions are stored.
         """
         from pinnace_agent.config.credentials.vendor_logins import VENDORS
-        from pinnace_agent.config.models.builtin import usual_variable
 
-        registry = self._registry()
-        provider = self._provider(registry)
+        provider, variable, needs_login = self._options.provider, None, False
+        if not self._has_given_key:  # else nothing more is read before the first answer
+            from pinnace_agent.config.models.builtin import usual_variable
+
+            registry = self._registry()
+            provider, needs_login = self._provider(registry), not self._has_model(registry)
+            variable = None if provider is None else usual_variable(provider)
         logins: Sequence[ProviderLogin] = ()
         if can_show_code(abilities):
             found = (ProviderLogin(name, vendor.name) for name, vendor in VENDORS.items())
             logins = sorted(found, key=lambda each: each.provider != provider)
-        variable = None if provider is None else usual_variable(provider)
-        needs_login = not self._has_model(registry)
         return Offer(release, is_persistent, needs_login, abilities.terminals, logins, provider, variable)
 
     def status(self, *, is_used: bool) -> Json:
@@ -83,10 +85,14 @@ class UsersKeys:
 
     def _has_model(self, registry: "ModelRegistry") -> bool:
         """Return whether an agent surely finds a model that can be used."""
+        return self._has_given_key or registry.first_available() is not None
+
+    @property
+    def _has_given_key(self) -> bool:
+        """Whether the command line has a key, or names the model that needs none."""
         given = self._options
-        if given.provider == _OFFLINE or (given.api_key, given.api_key_file, given.api_key_fd) != (None, None, None):
-            return True
-        return registry.first_available() is not None
+        keys = (given.api_key, given.api_key_file, given.api_key_fd)
+        return given.provider == _OFFLINE or keys != (None, None, None)
 
     def _provider(self, registry: "ModelRegistry") -> str | None:
         """Return the provider of the model that a session has if no more is said, as far as these files name it."""
