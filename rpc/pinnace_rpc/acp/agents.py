@@ -24,8 +24,7 @@ if TYPE_CHECKING:  # loaded with the first and the second session
 
 _log: Final = logging.getLogger("pinnace.acp")
 
-# As in `pinnace_agent.config.models.catalog` and `pinnace_agent.mcp.configuration`, which take longer to load.
-_OFFLINE: Final = "offline"
+# As in `pinnace_agent.mcp.configuration`, which takes longer to load.
 _SERVERS_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 
 
@@ -72,20 +71,6 @@ class Agents:
         """What of the command line an agent that runs already can take over."""
         given = self._options
         return EditorOptions(given.provider, given.model, given.thinking, given.tool_approval, given.directories)
-
-    def has_model(self) -> bool:
-        """Return whether an agent surely finds a model that can be used. Reads the user's models and keys."""
-        given = self._options
-        if given.provider == _OFFLINE or (given.api_key, given.api_key_file, given.api_key_fd) != (None, None, None):
-            return True
-        from pinnace_agent.config.credentials.credentials import read_auth
-        from pinnace_agent.config.models.catalog import read_catalog
-        from pinnace_agent.config.models.models import ModelRegistry
-        from pinnace_agent.files.paths import agent_dir
-
-        folder = agent_dir(os.environ)
-        registry = ModelRegistry(read_catalog(folder / "models.json"), read_auth(folder / "auth.json"), os.environ)
-        return registry.first_available() is not None
 
     async def agent_of(
         self, cwd: str, session: str | None, flags: Sequence[str] = (), servers: str | None = None

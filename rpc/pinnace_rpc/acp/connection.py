@@ -17,7 +17,9 @@ from pinnace_rpc.acp.agents import Agents, OpenedAgent
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import CoreEnded, EditorAgent
 from pinnace_rpc.acp.figures import data_of
+from pinnace_rpc.acp.keys import UsersKeys, logs_in_to
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
+from pinnace_rpc.acp.logins import Logins
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.session import Session, open_session
 from pinnace_rpc.acp.translation.jsonrpc import (
@@ -32,7 +34,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 )
 from pinnace_rpc.acp.translation.mcp_servers import read_servers
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.parts import API_KEY
+from pinnace_rpc.acp.translation.parts import API_KEY, LOGIN, provider_of
 from pinnace_rpc.acp.translation.titles import session_title
 from pinnace_rpc.acp.translation.version import Client, Operation
 from pinnace_rpc.host.agents.ports import AgentStartError
@@ -54,7 +56,13 @@ class Connection:
     """The conversation with one client."""
 
     def __init__(
-        self, nursery: trio.Nursery, outbox: Outbox, agents: Agents, library: Library | None, client: Client
+        self,
+        nursery: trio.Nursery,
+        outbox: Outbox,
+        agents: Agents,
+        keys: UsersKeys,
+        library: Library | None,
+        client: Client,
     ) -> None:
         """Begin; nothing is started before the first session.
 
@@ -62,15 +70,18 @@ class Connection:
             nursery: Gets the tasks of requests and of agents.
             outbox: Takes what is written for the client.
             agents: Starts agents.
+            keys: Of the user.
             library: The stored sessions; None: none are kept.
             client: What the client has said of itself.
         """
         self._nursery = nursery
         self._outbox = outbox
         self._agents = agents
+        self._keys = keys
         self._library = library
         self._client = client
         self._translation = client.translation
+        self._logins = Logins(self._serving, outbox, client.abilities)
         self._has_requests = False
         self._is_logged_out = False
         self._sessions: dict[str, Session] = {}
@@ -97,7 +108,8 @@ class Connection:
         return self._translation.may_begin_again and not self._has_requests
 
     def end_turns(self) -> None:
-        """The client sends no more: cancel all work that no agent continues. Other requests go on."""
+        """The client sends no more: cancel all work that no agent continues, and logins. Other requests go on."""
+        self._logins.end()
         for session in list(self._sessions.values()):
             session.leave()
 
@@ -138,10 +150,11 @@ class Connection:
     def _dispatch(self, operation: Operation, request: Request, params: Params) -> None:
         match operation:
             case "log_in":
-                self._begin(request.id, partial(self._log_in, params))
+                self._begin(request.id, partial(self._log_in, request.id, params))
             case "log_out":
                 self._is_logged_out = True
-                self._outbox.respond(request.id, {})
+                self._logins.abort()
+                self._begin(request.id, self._log_out)
             case "new":
                 self._begin(request.id, partial(self._new, params))
             case "open":
@@ -254,10 +267,21 @@ class Connection:
 
     # Requests that concern no session.
 
-    async def _log_in(self, params: Params) -> dict[str, object]:
-        if params.text("methodId") != API_KEY:
-            raise params.invalid("methodId", f'must be "{API_KEY}"; "login" is for a terminal')
-        core = self._attended(OpenedAgent(await self._agents.start_passing("/", "--no-session")))
+    async def _serving(self) -> EditorAgent:
+        """Start an agent that serves a question and no session."""
+        return self._attended(OpenedAgent(await self._agents.start_passing("/", "--no-session")))
+
+    async def _log_in(self, identity: RequestId, params: Params) -> dict[str, object]:
+        method = params.text("methodId")
+        if (provider := provider_of(method)) is not None and logs_in_to(provider):
+            shown = await self._logins.log_in(provider, identity)
+            self._use_new_keys()
+            return {"_meta": {"pinnace": shown}}
+        if method != API_KEY:
+            raise params.invalid(
+                "methodId", f'must be one that was offered, such as "{API_KEY}"; "{LOGIN}" is for a terminal'
+            )
+        core = await self._serving()
         try:
             answer = await core.ask("get_available_models")
         finally:
@@ -265,16 +289,25 @@ class Connection:
         data = as_object(answer.get("data")) or {}
         if not data.get("models"):
             raise _no_model()
+        self._use_new_keys()
+        return {"_meta": {}}
+
+    def _use_new_keys(self) -> None:
         self._is_logged_out = False
         for session in self._sessions.values():
             session.work.expect_keys()
-        return {"_meta": {}}
+
+    async def _log_out(self) -> dict[str, object]:
+        """Remove the logins that were made here, and that of the configured provider; keys stay."""
+        providers = await trio.to_thread.run_sync(self._keys.logged_in_to, self._logins.made)
+        if providers:
+            await self._logins.log_out(providers)
+            for session in list(self._sessions.values()):
+                await session.log_out(providers)
+        return {"_meta": {"pinnace": {"providers": providers}}}
 
     async def _auth_status(self) -> Mapping[str, object]:
-        if self._is_logged_out:
-            return {"state": "unauthenticated"}
-        has_model = await trio.to_thread.run_sync(self._agents.has_model)
-        return {"state": "authenticated" if has_model else "unauthenticated"}
+        return await trio.to_thread.run_sync(partial(self._keys.status, is_used=not self._is_logged_out))
 
     async def _list(self, params: Params) -> Mapping[str, object]:
         cwd = params.nullable_path("cwd")

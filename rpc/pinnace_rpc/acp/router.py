@@ -12,6 +12,7 @@ import trio
 
 from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.acp.connection import Connection
+from pinnace_rpc.acp.keys import UsersKeys
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import (
@@ -25,7 +26,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
     parse_message,
 )
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.version import Client, Offer, Translation
+from pinnace_rpc.acp.translation.version import Client, Translation
 from pinnace_spec.wire.framing import TooLong
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -64,7 +65,13 @@ class Router:
     """The lines of one client."""
 
     def __init__(
-        self, nursery: trio.Nursery, outbox: Outbox, agents: Agents, library: Library | None, release: str
+        self,
+        nursery: trio.Nursery,
+        outbox: Outbox,
+        agents: Agents,
+        keys: UsersKeys,
+        library: Library | None,
+        release: str,
     ) -> None:
         """Begin; nothing is started before the first session.
 
@@ -72,12 +79,14 @@ class Router:
             nursery: Gets the tasks of requests and of agents.
             outbox: Takes what is written for the client.
             agents: Starts agents.
+            keys: Of the user.
             library: The stored sessions; None: none are kept.
             release: Of this program.
         """
         self._nursery = nursery
         self._outbox = outbox
         self._agents = agents
+        self._keys = keys
         self._library = library
         self._release = release
         self._connection: Connection | None = None
@@ -140,8 +149,6 @@ class Router:
             raise RequestError(INVALID_REQUEST, "initialize: was called before, for another version")
         translation.check_request(request.id, params, is_newer=requested > translation.version)
         client = Client(translation, translation.abilities(params))
-        offer = Offer(
-            self._release, self._library is not None, not self._agents.has_model(), client.abilities.terminals
-        )
-        self._connection = Connection(self._nursery, self._outbox, self._agents, self._library, client)
+        offer = self._keys.offer(self._release, client.abilities, is_persistent=self._library is not None)
+        self._connection = Connection(self._nursery, self._outbox, self._agents, self._keys, self._library, client)
         self._outbox.respond(request.id, translation.description(offer))

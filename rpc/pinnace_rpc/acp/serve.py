@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from pinnace_rpc.acp.agents import Agents
+from pinnace_rpc.acp.keys import UsersKeys
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.router import Router
@@ -74,7 +75,7 @@ class _Server:
             async with trio.open_nursery() as agents:
                 release = program_version()
                 starter = Agents(agents, self._words, self._options, release, is_persistent=self._library is not None)
-                router = Router(agents, self._outbox, starter, self._library, release)
+                router = Router(agents, self._outbox, starter, UsersKeys(self._options), self._library, release)
                 agents.start_soon(self._read, router)
                 await self._ending.wait()
                 router.end_turns()

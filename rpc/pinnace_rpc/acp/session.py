@@ -9,6 +9,7 @@ protocol writes anything.
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, cast
 
@@ -343,6 +344,13 @@ class Session:
         self.core.close()
         await self.over.wait()
 
+    async def log_out(self, providers: Sequence[str]) -> None:
+        """Have the agent know that the logins to providers were removed from auth.json: no request has them now."""
+        self._work.expect_keys()  # where an agent of an older release does not know the command
+        with suppress(CoreEnded):
+            for provider in providers:
+                _log_refused_logout(await self.core.ask("logout", provider=provider))
+
     async def set_mode(self, params: Params) -> dict[str, object]:
         """Change how calls of tools are approved."""
         change = mode_change(params)
@@ -565,6 +573,11 @@ def _warning_text(warning: Json) -> str:
 def _log_refused_offer(answer: Record) -> None:
     if answer.get("success") is not True:
         _log.warning("the agent takes nothing of what the client offers: %s", answer.get("error"))
+
+
+def _log_refused_logout(answer: Record) -> None:
+    if answer.get("success") is not True:
+        _log.warning("the agent has not forgotten a login: %s", answer.get("error"))
 
 
 def _log_refused_cancellation(answer: Record) -> None:

@@ -13,11 +13,12 @@ from pinnace_rpc.acp.translation.shown import (
     Update,
     UsageChanged,
 )
-from pinnace_rpc.acp.translation.version import Question
+from pinnace_rpc.acp.translation.version import Offer, Question
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
 API_KEY: Final = "api-key"
 LOGIN: Final = "login"
+_LOGIN_TO: Final = "login-"
 
 _CHILD_ENDS: Final[Mapping[ChildState, str]] = {"completed": "end_turn", "cancelled": "cancelled"}
 """The reasons for the ends of sub-agents that are no errors."""
@@ -92,17 +93,24 @@ class LoginMethod(NamedTuple):
     """What the client appends to its command to run it at a terminal; none: the agent itself logs in."""
 
 
-def login_methods(*, has_terminals: bool) -> list[LoginMethod]:
-    """Return the ways to log in.
-
-    Args:
-        has_terminals: Whether the client can run the agent's program at a terminal.
-    """
-    description = "Set the key of a provider in the environment, or run: pinnace auth login PROVIDER"
-    methods = [LoginMethod(API_KEY, "API key", description)]
-    if has_terminals:
+def login_methods(offer: Offer) -> list[LoginMethod]:
+    """Return the ways to log in: to each provider that has a login, with a key, and at a terminal."""
+    methods = [
+        LoginMethod(f"{_LOGIN_TO}{each.provider}", f"Log in to {each.name}", "With a code, in a browser")
+        for each in offer.logins
+    ]
+    provider = offer.provider or "PROVIDER"
+    variable = offer.variable or "the key of a provider"
+    description = f"Set {variable} in the environment, or run: pinnace auth login {provider}"
+    methods.append(LoginMethod(API_KEY, "API key", description))
+    if offer.has_terminals:
         methods.append(LoginMethod(LOGIN, "Log in", "Asks for a provider and its key, at a terminal", ["--login"]))
     return methods
+
+
+def provider_of(method: str) -> str | None:
+    """Return the provider that a method logs in to; None: the method is another one."""
+    return method.removeprefix(_LOGIN_TO) if method.startswith(_LOGIN_TO) else None
 
 
 def offered_details() -> Json:

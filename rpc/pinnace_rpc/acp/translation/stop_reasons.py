@@ -37,6 +37,7 @@ _CODES: Final[Mapping[str, int]] = {
     "not_queueable": INVALID_PARAMS,
     "aborted": CANCELLED,
     "shutting_down": CANCELLED,
+    "authentication_failed": AUTH_REQUIRED,
     "no_api_key": AUTH_REQUIRED,
     "no_model": AUTH_REQUIRED,
     "session_not_found": NOT_FOUND,

@@ -41,6 +41,15 @@ Outcome: TypeAlias = TurnResult | RequestError
 Emit: TypeAlias = Callable[[Update], None]
 
 
+class ProviderLogin(NamedTuple):
+    """A provider that this program logs in to."""
+
+    provider: str
+    """Its id."""
+    name: str
+    """For users."""
+
+
 class Offer(NamedTuple):
     """What this agent offers a client."""
 
@@ -51,6 +60,12 @@ class Offer(NamedTuple):
     """No model has a key."""
     has_terminals: bool
     """The client can run a login at a terminal."""
+    logins: Sequence["ProviderLogin"] = ()
+    """The providers that the client's user can log in to, the one of the configured model first."""
+    provider: str | None = None
+    """The one of the configured model; None: none is known."""
+    variable: str | None = None
+    """The variable that holds its key; None: none does."""
 
 
 class OpenedSession(NamedTuple):

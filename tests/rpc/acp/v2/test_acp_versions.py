@@ -142,4 +142,5 @@ def test_copies_titles_and_states_are_as_in_version_1(acp2: StartAcp, work: Path
     assert [{"status": "open"}, {"status": "saved"}] == states
     assert {session: "masts", copy["sessionId"]: "COLOUR"} == listed
     assert [-32002] * 3 == [each["code"] for each in unknown]
-    assert [{"state": "authenticated"}, {"state": "unauthenticated"}] == keys
+    assert ["authenticated", "unauthenticated"] == [each["state"] for each in keys]
+    assert [{"label": "fake (models.json)", "active": True}] == keys[0]["accounts"]

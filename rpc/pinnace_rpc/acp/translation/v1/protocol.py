@@ -133,7 +133,7 @@ class Version1:
 
 def _methods(offer: Offer) -> list[Json]:
     login: list[Json] = []
-    for method in login_methods(has_terminals=offer.has_terminals):
+    for method in login_methods(offer):
         described = {"id": method.id, "name": method.name, "description": method.description}
         login.append({"type": "terminal", **described, "args": method.args, "env": {}} if method.args else described)
     return login

@@ -147,7 +147,7 @@ class Version2:
 
 def _methods(offer: Offer) -> list[Json]:
     login: list[Json] = []
-    for method in login_methods(has_terminals=offer.has_terminals):
+    for method in login_methods(offer):
         described = {"methodId": method.id, "name": method.name, "description": method.description}
         ways: Json = {"type": "terminal", "args": method.args} if method.args else {"type": "agent"}
         login.append({**ways, **described})

@@ -1,0 +1,145 @@
+"""What this process itself finds of models, keys and logins: from the user's files, without an agent.
+
+It serves what is asked for before a session, in milliseconds. Providers of extensions are unknown here. Reads the files
+anew each time, since other programs write them; runs no command, and asks no server. Shows no key.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pinnace_rpc.acp.logins import can_show_code
+from pinnace_rpc.acp.translation.abilities import Abilities
+from pinnace_rpc.acp.translation.shown import Json
+from pinnace_rpc.acp.translation.version import Offer, ProviderLogin
+
+if TYPE_CHECKING:  # loaded by need
+    from pinnace_agent.config.models.models import ModelRegistry
+    from pinnace_rpc.options.options import Options
+
+# As in `pinnace_agent.config.models.builtin`, which takes longer to load.
+_OFFLINE: Final = "offline"
+
+
+class UsersKeys:
+    """The credentials of the user that has started this process."""
+
+    def __init__(self, options: "Options") -> None:
+        """Read nothing yet; `options` are those of the agents."""
+        self._options = options
+
+    def offer(self, release: str, abilities: Abilities, *, is_persistent: bool) -> Offer:
+        """Return what a client is offered.
+
+        Args:
+            release: Of this program.
+            abilities: Of the client.
+            is_persistent: Whether sessions are stored.
+        """
+        from pinnace_agent.config.credentials.vendor_logins import VENDORS
+
+        provider, variable, needs_login = self._options.provider, None, False
+        if not self._has_given_key:  # else nothing more is read before the first answer
+            from pinnace_agent.config.models.builtin import usual_variable
+
+            registry = self._registry()
+            provider, needs_login = self._provider(registry), not self._has_model(registry)
+            variable = None if provider is None else usual_variable(provider)
+        logins: Sequence[ProviderLogin] = ()
+        if can_show_code(abilities):
+            found = (ProviderLogin(name, vendor.name) for name, vendor in VENDORS.items())
+            logins = sorted(found, key=lambda each: each.provider != provider)
+        return Offer(release, is_persistent, needs_login, abilities.terminals, logins, provider, variable)
+
+    def status(self, *, is_used: bool) -> Json:
+        """Return what `auth/status` answers: the providers with credentials, and those of the command `auth_status`.
+
+        Args:
+            is_used: Whether the client has not logged out.
+        """
+        from pinnace_rpc.server.logins import shown
+
+        registry = self._registry()
+        provider = self._provider(registry)
+        records = [shown(registry, name) for name in registry.login_providers()]
+        found = [each for each in records if each["source"] is not None]
+        accounts = [
+            {"label": _label(each), "active": is_used and bool(each["isUsable"]) and each["provider"] == provider}
+            for each in found
+        ]
+        status: dict[str, object] = {
+            "state": "authenticated" if is_used and self._has_model(registry) else "unauthenticated",
+            "accounts": accounts,
+        }
+        return {**status, "_meta": {"pinnace": {"providers": found}}} if found else status
+
+    def logged_in_to(self, providers: Sequence[str]) -> Sequence[str]:
+        """Return those of these providers, and of the one of the configured model, whose stored logins are ours."""
+        from pinnace_agent.config.credentials.credentials import read_auth
+
+        provider = self._provider(self._registry())
+        wanted = dict.fromkeys([*providers, *(() if provider is None else (provider,))])
+        entries = read_auth(_folder() / "auth.json").entries
+        return [each for each in wanted if logs_in_to(each) and each in entries and entries[each].login is not None]
+
+    def _has_model(self, registry: "ModelRegistry") -> bool:
+        """Return whether an agent surely finds a model that can be used."""
+        return self._has_given_key or registry.first_available() is not None
+
+    @property
+    def _has_given_key(self) -> bool:
+        """Whether the command line has a key, or names the model that needs none."""
+        given = self._options
+        keys = (given.api_key, given.api_key_file, given.api_key_fd)
+        return given.provider == _OFFLINE or keys != (None, None, None)
+
+    def _provider(self, registry: "ModelRegistry") -> str | None:
+        """Return the provider of the model that a session has if no more is said, as far as these files name it."""
+        given = self._options
+        if given.provider is not None:
+            return given.provider
+        prefix = (given.model or "").partition("/")[0]
+        if prefix in registry.login_providers():
+            return prefix
+        if (default := _default_provider()) is not None:
+            return default
+        model = registry.first_available()
+        return None if model is None else str(model["provider"])
+
+    def _registry(self) -> "ModelRegistry":
+        from pinnace_agent.config.credentials.credentials import read_auth
+        from pinnace_agent.config.models.catalog import read_catalog
+        from pinnace_agent.config.models.models import ModelRegistry
+
+        folder = _folder()
+        return ModelRegistry(read_catalog(folder / "models.json"), read_auth(folder / "auth.json"), os.environ)
+
+
+def logs_in_to(provider: str) -> bool:
+    """Return whether this program logs in to a provider."""
+    from pinnace_agent.config.credentials.vendor_logins import has_login
+
+    return has_login(provider)
+
+
+def _folder() -> Path:
+    from pinnace_agent.files.paths import agent_dir
+
+    return agent_dir(os.environ)
+
+
+def _default_provider() -> str | None:
+    """Return the provider of the settings. Whatever else they have, and what is wrong in them, an agent says."""
+    from pinnace_agent.files.relaxed_json import ConfigurationFileError, read_object
+
+    try:
+        provider = (read_object(_folder() / "settings.json", is_relaxed=True) or {}).get("defaultProvider")
+    except ConfigurationFileError:
+        return None
+    return provider if isinstance(provider, str) and provider else None
+
+
+def _label(record: Mapping[str, object]) -> str:
+    """Return a provider and where its credentials come from, as people read it."""
+    return f"{record['provider']} ({record.get('variable') or record['source']})"

@@ -1,0 +1,200 @@
+"""Logins to providers that one client asks for: by the command `login` of an agent, which serves this question alone.
+
+A method to log in is offered where this program makes the login itself, and to clients that can show its address and
+its code: as an address to open, else as a form without fields. The login ends when its user declines, when the client
+cancels the request or sends no more, with a later login of the provider, with a logout, and with the connection; its
+agent is ended then, which stores nothing (R-KEY-04). No key is asked for. Must not know sessions, nor the methods of a
+version.
+"""
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import trio
+
+from pinnace_agent.core.json_access import as_object
+from pinnace_rpc.acp.core import EditorAgent, Record
+from pinnace_rpc.acp.figures import data_of
+from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.translation.abilities import Abilities
+from pinnace_rpc.acp.translation.jsonrpc import AUTH_REQUIRED, CANCELLED, INVALID_PARAMS, Reply, RequestError, RequestId
+from pinnace_rpc.acp.translation.shown import Json
+from pinnace_spec.rules.errors import LOGIN_ABORTED, LOGIN_REPLACED, SHUTTING_DOWN
+
+_BY_CODE: Final = "device-code"
+_MINUTE_S: Final = 60.0
+
+StartAgent = Callable[[], Awaitable[EditorAgent]]
+"""Starts an agent that serves a question and no session."""
+
+
+class Logins:
+    """The logins of one connection that wait for their users: at most one for each provider."""
+
+    def __init__(self, start: StartAgent, outbox: Outbox, abilities: Abilities) -> None:
+        """Begin without one.
+
+        Args:
+            start: Starts the agent of a login.
+            outbox: Takes what the user is shown.
+            abilities: Of the client.
+        """
+        self._start = start
+        self._outbox = outbox
+        self._abilities = abilities
+        self._waiting: dict[str, _Login] = {}
+        self._is_over = False
+        self._made: dict[str, None] = {}
+
+    @property
+    def made(self) -> Sequence[str]:
+        """The providers that the client has logged in to, and that no logout has forgotten."""
+        return tuple(self._made)
+
+    async def log_in(self, provider: str, request: RequestId) -> Json:
+        """Let the user log in to a provider; return what the agent says of its credentials then. Cancelling gives up.
+
+        Args:
+            provider: Its id.
+            request: Of the client, which what is shown belongs to.
+
+        Raises:
+            RequestError: The client can't show a code, the user has declined, the login was ended, or has failed.
+            CoreEnded: The agent has ended.
+            AgentStartError: It could not be started.
+        """
+        if not can_show_code(self._abilities):
+            text = f"the client can't show the code of a login; run: pinnace auth login {provider} --device-code"
+            raise RequestError(INVALID_PARAMS, f"params.methodId: {text}", {"errorCode": "invalid_field"})
+        if self._is_over:
+            raise _ended(SHUTTING_DOWN, "shutting_down")
+        if (former := self._waiting.get(provider)) is not None:
+            former.stop(_ended(LOGIN_REPLACED))
+        login = self._waiting[provider] = _Login(provider, request, self._outbox, self._abilities)
+        try:
+            shown = await login.run(self._start)
+        finally:
+            if self._waiting.get(provider) is login:
+                del self._waiting[provider]
+        self._made[provider] = None
+        return shown
+
+    async def log_out(self, providers: Sequence[str]) -> None:
+        """Remove what is stored for providers that this program logs in to. Errors as of `log_in`."""
+        core = await self._start()
+        try:
+            for provider in providers:
+                data_of(await core.ask("logout", provider=provider))
+                self._made.pop(provider, None)
+        finally:
+            core.close()
+
+    def abort(self) -> None:
+        """End all logins: the client logs out."""
+        self._stop_all(_ended(LOGIN_ABORTED))
+
+    def end(self) -> None:
+        """End all logins, and refuse further ones: the client sends no more, so that it answers nothing."""
+        self._is_over = True
+        self._stop_all(_ended(SHUTTING_DOWN, "shutting_down"))
+
+    def _stop_all(self, why: RequestError) -> None:
+        for login in self._waiting.values():
+            login.stop(why)
+
+
+class _Login:
+    """One login that waits for its user."""
+
+    def __init__(self, provider: str, request: RequestId, outbox: Outbox, abilities: Abilities) -> None:
+        self._provider = provider
+        self._request = request
+        self._outbox = outbox
+        self._has_addresses = abilities.addresses
+        self._scope = trio.CancelScope()
+        self._why: RequestError | None = None
+        self._answer: Record | None = None
+        self._answered = trio.Event()
+        self._asked: int | None = None
+        """What the client was asked to show, while it has not answered."""
+        self._elicitation = ""
+        """The id of the address that the client was asked to open; empty: of none."""
+
+    def stop(self, why: RequestError) -> None:
+        """End it for this reason, unless it has ended or has another one."""
+        if self._why is None:
+            self._why = why
+        self._scope.cancel()
+
+    async def run(self, start: StartAgent) -> Json:
+        core: EditorAgent | None = None
+        try:
+            with self._scope:
+                core = await start()
+                core.listen(self._take)
+                core.send("login", {"provider": self._provider, "method": _BY_CODE}, self._take_answer)
+                await core.until(self._answered)
+            if self._answer is None:
+                assert self._why is not None  # nothing else cancels the scope
+                raise self._why
+            shown = data_of(self._answer)
+            if self._elicitation:
+                self._outbox.notify("elicitation/complete", {"elicitationId": self._elicitation})
+            return shown
+        finally:
+            if self._asked is not None:
+                self._outbox.withdraw(self._asked)
+            if core is not None:
+                core.listen(_ignore)
+                core.close()
+
+    def _take_answer(self, answer: Record) -> None:
+        self._answer = answer
+        self._answered.set()
+
+    def _take(self, record: Record) -> None:
+        """Show the user what to do."""
+        if record["type"] != "login_start":
+            return
+        address, code = str(record.get("url")), str(record.get("userCode"))
+        expires_ms = record.get("expiresAt")
+        minutes = 0
+        if isinstance(expires_ms, int | float):
+            minutes = max(1, round((expires_ms / 1000 - time.time()) / _MINUTE_S))
+        within = f" within {minutes} min" if minutes else ""
+        params: dict[str, object] = {"requestId": self._request}
+        if self._has_addresses:
+            self._elicitation = str(uuid.uuid4())
+            said = f"To log in to {self._provider}, open the address and enter the code {code}{within}."
+            params |= {"mode": "url", "elicitationId": self._elicitation, "url": address, "message": said}
+        else:
+            said = f"To log in to {self._provider}, open {address} and enter the code {code}{within}."
+            params |= {"mode": "form", "message": said, "requestedSchema": {"type": "object", "properties": {}}}
+        self._asked = self._outbox.ask("elicitation/create", params, self._take_reply)
+
+    def _take_reply(self, reply: Reply) -> None:
+        """Go on waiting if the user agrees, which is not the end of the login; else end it."""
+        self._asked = None
+        action = (as_object(reply.result) or {}).get("action")
+        if action == "accept":
+            return
+        said = "the user has declined" if action == "decline" else "the client has not shown its code"
+        data = {"errorCode": "aborted", "provider": self._provider}
+        text = f"no login to {self._provider}: {said}; to log in without the client, run: "
+        text += f"pinnace auth login {self._provider} --device-code"
+        self.stop(RequestError(AUTH_REQUIRED, text, data))
+
+
+def can_show_code(abilities: Abilities) -> bool:
+    """Return whether a client can show the address and the code of a login."""
+    return abilities.addresses or abilities.forms
+
+
+def _ignore(_record: Record) -> None:
+    """Take a record of an agent that is ending."""
+
+
+def _ended(text: str, code: str = "aborted") -> RequestError:
+    return RequestError(CANCELLED, text, {"errorCode": code})
