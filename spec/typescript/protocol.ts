@@ -4128,7 +4128,10 @@ export interface Stats {
    * This program's alone.
    */
   session: Totals;
-  /** Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`. */
+  /**
+   * Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`.
+   * This program's alone.
+   */
   cacheMisses: CacheMisses;
 }
 

@@ -10,11 +10,14 @@ entry may be continued from.
 from array import array
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
 
 from pinnace_agent.core.json_access import as_amount, as_count, as_object, as_text
+from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.store.entries import Item, StoredMessage, decode_stored, time_ms
+from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.messages import Model
 
@@ -70,6 +73,12 @@ class CacheMisses(Missed):
     """What adds up to it, in the order of `MissReason`; only reasons that there were."""
 
 
+def cache_misses(session: Session, find_model: FindModel) -> CacheMisses:
+    """Return what a session has missed. What was read is kept for as long as its totals, and is read on from there."""
+    running = _RUNNING.setdefault(session.totals, RunningMisses())
+    return running.of(session.tree, find_model)
+
+
 class RunningMisses:
     """What a tree of entries has missed: each entry is read once."""
 
@@ -92,7 +101,9 @@ class RunningMisses:
         last, known, sent, before = _NONE, 0, 0, _NONE
         # The path of a message that misses nothing is kept short: a long session has 200,000 of them.
         items = tree.entries.items(range(start, len(tree.entries)))
-        for place, (item, parent) in enumerate(zip(items, tree.parents(start), strict=True), start):
+        for place, (item, parent) in enumerate(
+            zip(items, map(tree.parent, range(start, len(tree.entries))), strict=True), start
+        ):
             if parent != before or before == _NONE:
                 if parent is None or parent >= place:  # a root, or an odd file names one that comes later
                     last, known = _NONE, 0
@@ -195,11 +206,17 @@ def _request(item: Item) -> tuple[int, int, int, object, int]:
         if usage is None:
             return 0, 0, 0, False, 0
         cache_read, cache_write = usage.cacheRead, usage.cacheWrite
-        return usage.input + cache_read + cache_write, cache_read, cache_write, usage.cacheWrite1h, item.timestamp_ms
+        return (
+            usage.input + cache_read + cache_write,
+            cache_read,
+            cache_write,
+            getattr(usage, "cacheWrite1h", 0),
+            item.timestamp_ms,
+        )
     holder: Mapping[str, object] = as_object(item.get("message")) or item
     used = as_object(holder.get("usage")) or {}
-    input_, cache_read, cache_write, kept_long = (as_count(used.get(name)) or 0 for name in _COUNTS)
-    return input_ + cache_read + cache_write, cache_read, cache_write, kept_long, time_ms(holder.get("timestamp")) or 0
+    input_, cache_read, cache_write, long_write = (as_count(used.get(name)) or 0 for name in _COUNTS)
+    return input_ + cache_read + cache_write, cache_read, cache_write, long_write, time_ms(holder.get("timestamp")) or 0
 
 
 def _names(item: Item) -> tuple[str, str]:
@@ -230,3 +247,7 @@ def _rebilled(item: Item, model: Model | None) -> float:
     if cache_read:
         return paid_price - read / cache_read
     return paid_price - (0.0 if model is None else model["cost"]["cacheRead"] / _MILLION)
+
+
+# Beside the totals, not in them: a start does without this module.
+_RUNNING: Final[WeakKeyDictionary[RunningTotals, RunningMisses]] = WeakKeyDictionary()

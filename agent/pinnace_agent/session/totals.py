@@ -6,17 +6,13 @@ Pure. What is missing or no number counts as nothing. Source: R-MSG-03, R-STA-08
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import TypedDict
 
 from pinnace_agent.core.json_access import as_amount, as_array, as_count, as_object
 from pinnace_agent.session.store.entries import MESSAGE_KINDS, EntryList, Item, StoredMessage
 from pinnace_spec.records.entries import Entry
-
-if TYPE_CHECKING:  # for annotations alone
-    from pinnace_agent.session.cache_misses import CacheMisses, FindModel, RunningMisses
-    from pinnace_agent.session.tree import EntryTree
 
 
 class TokenTotals(TypedDict):
@@ -62,15 +58,6 @@ class RunningTotals:
     def __init__(self) -> None:
         self._count = 0
         self._totals = _nothing()
-        self._misses: RunningMisses | None = None  # made when it is first asked for
-
-    def cache_misses(self, tree: "EntryTree", find_model: "FindModel") -> "CacheMisses":
-        """Return what all entries of a tree have missed of a cache; as for `of`, it is the same tree as before."""
-        from pinnace_agent.session.cache_misses import RunningMisses  # not at start: for what is asked rarely
-
-        if self._misses is None:
-            self._misses = RunningMisses()
-        return self._misses.of(tree, find_model)
 
     def of(self, entries: EntryList) -> FileTotals:
         """Return the totals of all entries: of the same list as before, longer or shorter, never both in between."""

@@ -156,10 +156,6 @@ class EntryTree:
         """Return the place of an entry's parent, None for a root."""
         return self._parents[place]
 
-    def parents(self, start: int) -> Sequence[int | None]:
-        """Return the places of the parents of all entries from a place on, as they are now."""
-        return self._parents[start:]
-
     def branch(self) -> Branch:
         """Return the entries from a root to the leaf: the current branch, as it is now."""
         return Branch(self.entries, self.path(self.leaf), self._kinds)

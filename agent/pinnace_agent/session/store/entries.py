@@ -111,11 +111,6 @@ class StoredUsage(Protocol):
     def totalTokens(self) -> int: ...  # noqa: D102
 
     @property
-    def cacheWrite1h(self) -> object:
-        """A number, or what is false: few providers report it."""
-        ...
-
-    @property
     def cost(self) -> StoredCost: ...  # noqa: D102
 
 
