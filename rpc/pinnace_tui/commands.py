@@ -5,7 +5,7 @@ extensions, templates, skills), are prompts. Must not know widgets but the quest
 """
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from functools import partial
@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 
 from pinnace_tui.completion import Suggestion
 from pinnace_tui.content.transcript import Level, Transcript, warning_line
-from pinnace_tui.content.values import Record, content_text, mapping, objects, text
+from pinnace_tui.content.values import Record, content_text, mapping, number, objects, text
 from pinnace_tui.footer import HOW_TO_GET_A_MODEL
 from pinnace_tui.input.keys import Keys
 from pinnace_tui.logins import Logins
@@ -331,10 +331,11 @@ class Commands:
         await terminal.refresh_state()
 
     async def session(self, _: str) -> None:
-        """Show the session's file and counts."""
+        """Show the session's file and counts, and what a prompt cache gave and missed."""
         stats = cast("Record", await self._terminal.client.get_session_stats())
         counts = ", ".join(f"{stats.get(key)} {label}" for key, label in _COUNTS.items())
-        self._terminal.transcript.notice(f"{text(stats, 'sessionFile') or 'not in a file'}\n{counts}")
+        lines = [text(stats, "sessionFile") or "not in a file", counts, *cache_lines(stats)]
+        self._terminal.transcript.notice("\n".join(lines))
 
     async def tree(self, _: str) -> None:
         """Continue from another entry; or fork before it, or label it."""
@@ -512,6 +513,29 @@ _COUNTS: Final = {
     "assistantMessages": "answers",
     "toolCalls": "tool calls",
 }
+
+
+_MISS_REASONS: Final = {
+    "model": "another model",
+    "expired": "pauses",
+    "thinking": "another thinking level",
+    "context": "an edited context",
+    "unknown": "unknown reasons",
+}
+
+
+def cache_lines(stats: Record) -> Iterator[str]:
+    """Yield what the stats say of a prompt cache: what was read, what was paid for again; nothing without one."""
+    if read := number(mapping(mapping(stats, "session"), "tokens"), "cacheRead"):
+        yield f"{read:,.0f} tokens read from the prompt cache"
+    missed = mapping(stats, "cacheMisses")
+    if count := number(missed, "missCount"):
+        reasons = ", ".join(
+            _MISS_REASONS.get(name := text(each, "reason"), name) for each in objects(missed, "reasons")
+        )
+        requests = "request" if count == 1 else "requests"
+        tokens, cost = number(missed, "missedTokens"), number(missed, "missedCost")
+        yield f"{tokens:,.0f} tokens (${cost:.3f}) missed in {count:.0f} {requests}: {reasons}"
 
 
 def queued_texts(queue: Record) -> list[str]:

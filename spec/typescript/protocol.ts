@@ -600,7 +600,7 @@ export interface GetQueueCommand {
 
 /**
  * Read the usage of the session.
- * Rules: C-11, C-9, R-STA-03, R-STA-08, R-STA-09.
+ * Rules: C-11, C-9, R-STA-03, R-STA-08, R-STA-09, R-STA-11.
  * Since 0.16.0.
  */
 export interface GetSessionStatsCommand {
@@ -3104,6 +3104,18 @@ export interface Branched {
   cleared?: QueuedTexts;
 }
 
+/** What requests paid for again although a cache had it, and why. */
+export interface CacheMisses {
+  /** How many requests missed something. */
+  missCount: number;
+  /** Tokens that they paid for again. */
+  missedTokens: number;
+  /** USD more than reading them from the cache. */
+  missedCost: number;
+  /** What adds up to it. */
+  reasons: MissedFor[];
+}
+
 /** The messages of the queue, if the abort cleared it. */
 export interface Cleared {
   /** The messages that were removed from the queue. */
@@ -3543,6 +3555,18 @@ export type Message =
 export interface Messages {
   /** Messages, oldest first. */
   messages: Message[];
+}
+
+/** What a cache missed for one reason. */
+export interface MissedFor {
+  /** How many requests missed something. */
+  missCount: number;
+  /** Tokens that they paid for again. */
+  missedTokens: number;
+  /** USD more than reading them from the cache. */
+  missedCost: number;
+  /** Another model, a pause longer than a cache keeps, another thinking level, an edited context, or not known. */
+  reason: "model" | "expired" | "thinking" | "context" | "unknown";
 }
 
 /** A model as clients see it. Never holds keys or headers. */
@@ -4071,7 +4095,10 @@ export interface State {
   interrupted?: Interruption;
 }
 
-/** With the totals of the whole session. */
+/**
+ * With the totals of the whole session, and what its requests missed of a cache.
+ * Rules: R-STA-11.
+ */
 export interface Stats {
   /** The path of the session file; absent for a session in memory. */
   sessionFile?: string;
@@ -4101,6 +4128,11 @@ export interface Stats {
    * This program's alone.
    */
   session: Totals;
+  /**
+   * Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`.
+   * This program's alone.
+   */
+  cacheMisses: CacheMisses;
 }
 
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";

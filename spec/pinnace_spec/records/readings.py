@@ -225,6 +225,37 @@ class Totals(OutputModel):
     cost: Amount
 
 
+MissReason: TypeAlias = Literal["model", "expired", "thinking", "context", "unknown"]
+
+
+class _Missed(OutputModel):
+    missCount: Annotated[int, Field(ge=0, description="How many requests missed something.")]
+    missedTokens: Annotated[int, Field(ge=0, description="Tokens that they paid for again.")]
+    missedCost: Annotated[float, Field(ge=0, description="USD more than reading them from the cache.")]
+
+
+class MissedFor(_Missed):
+    """What a cache missed for one reason."""
+
+    reason: MissReason
+    """Another model, a pause longer than a cache keeps, another thinking level, an edited context, or not known."""
+
+
+class CacheMisses(_Missed):
+    """What requests paid for again although a cache had it, and why."""
+
+    reasons: list[MissedFor]
+    """What adds up to it."""
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.missCount != sum(each.missCount for each in self.reasons):
+            raise ValueError("missCount must be the sum of the reasons")
+        if self.missedTokens != sum(each.missedTokens for each in self.reasons):
+            raise ValueError("missedTokens must be the sum of the reasons")
+        return self
+
+
 class _OfSession(OutputModel):
     sessionFile: NonEmpty | None = None
     sessionId: NonEmpty
@@ -239,9 +270,11 @@ class SeedStats(_Stats):
 
 
 class Stats(_Stats):
-    """With the totals of the whole session."""
+    """With the totals of the whole session, and what its requests missed of a cache."""
 
     session: Totals
+    cacheMisses: CacheMisses
+    """Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`."""
 
 
 class ForkMessage(OutputModel):

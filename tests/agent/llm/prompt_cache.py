@@ -15,6 +15,8 @@ LOOK_BACK = 20
 TOOL_INSTRUCTION = 346
 """Tokens of what the server adds for tools."""
 MOST_MARKS = 4
+_OF_MESSAGES = ("thinking", "tool_choice", "output_config")
+"""What messages are kept for, beside a model."""
 SHORT_S, LONG_S = 300.0, 3600.0
 READ, SHORT_WRITE, LONG_WRITE = 0.1, 1.25, 2.0
 """Prices of a token, in those of one that is in no cache."""
@@ -76,10 +78,16 @@ class PromptCache:
         return -1
 
 
+def blocks_of(body: Mapping[str, Any]) -> list[tuple[str, int, bool]]:
+    """Return the text, the tokens and whether it is marked of each block, whatever model or thinking it is for."""
+    plain = {**body, "model": ""} | dict.fromkeys(_OF_MESSAGES)
+    return [(block.key, block.tokens, block.kept_s is not None) for block in _row(plain)]
+
+
 def _row(body: Mapping[str, Any]) -> list[_Block]:
     """Return the blocks of a request, in the order in which they are kept."""
     blocks = [*body.get("tools", ()), *_blocks(body.get("system", ()))]
-    messages = {name: body.get(name) for name in ("thinking", "tool_choice", "output_config")}
+    messages = {name: body.get(name) for name in _OF_MESSAGES}
     row = [_block(body["model"], each) for each in blocks]
     if body.get("tools"):
         row[0] = row[0]._replace(tokens=row[0].tokens + TOOL_INSTRUCTION)

@@ -22,6 +22,7 @@ from textual.widgets import Input, TextArea
 from pinnace import AsyncioClient, Dialogs
 from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.app import TerminalClient
+from pinnace_tui.commands import cache_lines
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.editor import Suggestions
 from pinnace_tui.input.decoder import BackgroundReported
@@ -194,6 +195,18 @@ def test_tool_approval_shows_the_diff_and_an_early_enter_permits_nothing(tmp_pat
     play(check())
 
 
+def test_the_session_shows_what_a_prompt_cache_gave_and_missed() -> None:
+    missed = {"missCount": 2, "missedTokens": 12_345, "missedCost": 0.0471}
+    reasons = [{"reason": "expired", **missed}, {"reason": "of tomorrow", **missed}]
+    stats = {"session": {"tokens": {"cacheRead": 98_765}}, "cacheMisses": {**missed, "reasons": reasons}}
+
+    assert list(cache_lines(stats)) == [
+        "98,765 tokens read from the prompt cache",
+        "12,345 tokens ($0.047) missed in 2 requests: pauses, of tomorrow",
+    ]
+    assert list(cache_lines({})) == []  # an agent of an older release
+
+
 def test_commands_of_the_client(tmp_path: Path) -> None:
     async def check() -> None:
         async with terminal(tmp_path) as screen:
@@ -202,6 +215,8 @@ def test_commands_of_the_client(tmp_path: Path) -> None:
             await screen.is_settled()
             await screen.say("/name counting")
             await screen.until(lambda: "counting" in screen.line("#footer"))
+            await screen.say("/session")
+            await screen.shows("1 messages of the user, 1 answers, 0 tool calls")
             await screen.say("/thinking high")
             await screen.until(lambda: "rehearsal · high" in screen.line("#footer"))
             await screen.press("shift+tab")

@@ -80,8 +80,10 @@ COUNTS: Json = {"userMessages": 1, "assistantMessages": 2, "toolCalls": 3, "tool
     "tokens": TOKENS,
     "cost": 0.5,
 }
+MISSED: Json = {"missCount": 1, "missedTokens": 2000, "missedCost": 0.1}
 STATS: Json = {"sessionFile": "/a", "sessionId": "s", **COUNTS, "session": COUNTS} | {
-    "contextUsage": {"tokens": 50, "contextWindow": 100, "percent": 50}
+    "contextUsage": {"tokens": 50, "contextWindow": 100, "percent": 50},
+    "cacheMisses": {**MISSED, "reasons": [{**MISSED, "reason": "expired"}]},
 }
 COMPACTION: Json = {
     "summary": "s",

@@ -177,10 +177,30 @@ class Totals(TypedDict):
     cost: float
 
 
+class MissedFor(TypedDict):
+    """What a cache missed for one reason."""
+
+    missCount: int
+    missedTokens: int
+    missedCost: float
+    reason: Literal["model", "expired", "thinking", "context", "unknown"]
+    """Another model, a pause longer than a cache keeps, another thinking level, an edited context, or not known."""
+
+
+class CacheMisses(TypedDict):
+    """What requests paid for again although a cache had it, and why."""
+
+    missCount: int
+    missedTokens: int
+    missedCost: float
+    reasons: list[MissedFor]
+    """What adds up to it."""
+
+
 class Stats(TypedDict):
     """Messages and usage of the whole session: of all branches, compacted parts included.
 
-    With the totals of the whole session.
+    With the totals of the whole session, and what its requests missed of a cache.
     """
 
     sessionFile: NotRequired[str]
@@ -194,6 +214,8 @@ class Stats(TypedDict):
     cost: float
     contextUsage: NotRequired[ContextUsage]
     session: NotRequired[Totals]
+    cacheMisses: NotRequired[CacheMisses]
+    """Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`."""
 
 
 class ForkMessage(TypedDict):
