@@ -189,8 +189,14 @@ def _kind(item: Item) -> _Kind:
             return "assistant" if role == "assistant" else None
         case "usage":
             return "usage" if item.get("kind") == "cache_warm" else None
-        case "compaction" | "branch_summary" | "thinking_level_change" | "context_edit" as kind:
-            return kind
+        case "compaction":
+            return "compaction"
+        case "branch_summary":
+            return "branch_summary"
+        case "thinking_level_change":
+            return "thinking_level_change"
+        case "context_edit":
+            return "context_edit"
         case _:
             return None
 
