@@ -135,7 +135,7 @@ def _children() -> Iterator[tuple[int, list[str]]]:
 def processes_of(run_id: str, *, with_orphans: bool = False) -> list[int]:
     """Find the ids of the living processes of a run; zombies are not alive."""
     mark = f"{RUN_VARIABLE}={run_id}".encode()
-    found = ORPHANS.of(run_id) if with_orphans else set()
+    found: set[int] = ORPHANS.of(run_id) if with_orphans else set()
     return _found(lambda variables: mark in variables.split(b"\0"), found, ORPHANS.begun(run_id))
 
 
