@@ -152,7 +152,7 @@ def test_an_extension_that_is_missing_is_reported_although_stdin_has_ended(
 ) -> None:
     """The agent answers reads before it finds that it can't start."""
     done = host.attach_program(*name, *OFFLINE, "-e", "missing.py")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert "missing.py: does not exist" in done.stderr
 
 
