@@ -421,10 +421,10 @@ class _Player:
             how = "hang" if agent.process.alive else "exit"
             self.shutdown, self.shutdown_text = "hang", str(error)
         took_s = time.monotonic() - begun_s
-        left = agent.process.left_behind(LEFTOVERS_S * max(1.0, self._kit.patience)) if how == "exit" else []
+        left = agent.process.left_behind(verdicts.stretched(LEFTOVERS_S, self._kit.patience)) if how == "exit" else []
         if left:
             self.shutdown, self.shutdown_text = "leftovers", f"{len(left)} processes outlived it"
-        elif how == "exit" and took_s > EXIT_S * max(1.0, self._kit.patience):
+        elif how == "exit" and took_s > verdicts.stretched(EXIT_S, self._kit.patience):
             self.shutdown, self.shutdown_text = "late", f"exit {took_s:.1f} s behind the end of stdin"
         agent.process.close()
         if is_whole and self.shutdown != "clean":

@@ -24,7 +24,7 @@ from pinnace_fuzz.judge.scenarios.scenario import LlmAnswer, RequestCheck, Scena
 from pinnace_fuzz.judge.scenarios.shapes import as_list, as_object
 from pinnace_fuzz.judge.unasked import is_unasked
 from pinnace_spec import data
-from pinnace_spec.observers.verdicts import EXIT_S, Level
+from pinnace_spec.observers.verdicts import EXIT_S, Level, stretched
 from pinnace_spec.profiles.generations import Generation
 
 # What an agent that writes without end breaks: its lines end.
@@ -283,7 +283,7 @@ def _shutdown(played: Played, patience: float) -> tuple[Shutdown, str]:
     wanted = played.scenario.exit
     if played.kit_closed_stdin and wanted is not None and end.code != wanted:
         return "code", f"exit code {end.code}, not {wanted}, behind the end of stdin"
-    if end.seconds > EXIT_S * max(1.0, patience):
+    if end.seconds > stretched(EXIT_S, patience):
         return "late", f"exit {end.seconds:.1f} s behind the end of stdin"
     return "clean", f"exit {end.code} in {end.seconds:.2f} s"
 

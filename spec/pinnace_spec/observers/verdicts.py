@@ -26,6 +26,14 @@ EXIT_S: Final = 5.0
 """The process ends in this time behind the end of stdin, or a signal."""
 
 
+def stretched(named_s: float, patience: float) -> float:
+    """Return how long something may take, in seconds, that is given `named_s` seconds.
+
+    Patience multiplies it; below 1 it shortens nothing, since rules name the time.
+    """
+    return named_s * max(1.0, patience)
+
+
 class Step(NamedTuple):
     """One line, in one direction."""
 
@@ -77,11 +85,11 @@ class Checks(NamedTuple):
     is_overloaded: bool = False
     """The machine lagged: a deadline that was missed is information."""
     patience: float = 1.0
-    """Multiplies every deadline; below 1 it shortens none, since rules name them."""
+    """Of every deadline: see `stretched`."""
 
     def deadline_s(self, named_s: float) -> float:
         """Return how long something may take that a rule gives so much time."""
-        return named_s * max(1.0, self.patience)
+        return stretched(named_s, self.patience)
 
 
 WHOLE: Final = Checks()

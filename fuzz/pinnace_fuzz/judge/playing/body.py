@@ -11,7 +11,7 @@ from pinnace_fuzz.harness.driver import Agent
 from pinnace_fuzz.judge.adapter import Prepared, Quit
 from pinnace_fuzz.judge.playing.recording import Recording
 from pinnace_fuzz.process_tree import kill_each
-from pinnace_spec.observers.verdicts import End, Ending
+from pinnace_spec.observers.verdicts import End, Ending, stretched
 
 # What an agent has killed needs a moment to be gone.
 LEFT_BEHIND_S = 1.0
@@ -123,7 +123,6 @@ class Body(Agent):
             quit: How it is asked.
             patience: Above 1 multiplies the time after which it is killed, and what it has started must be gone.
         """
-        factor = max(1.0, patience)
         if self.alive:
             self.resume_reading()
             self.close_stdin()
@@ -133,11 +132,11 @@ class Body(Agent):
                 self.kill()
                 return
             begun = self.asked_to_end_s or time.monotonic()
-            if not self.process.await_exit(max(0.5, begun + KILLED_AFTER_S * factor - time.monotonic())):
+            if not self.process.await_exit(max(0.5, begun + stretched(KILLED_AFTER_S, patience) - time.monotonic())):
                 self._how = "hang"
                 return
         self.process.drain()
-        self.left_behind = len(self.process.left_behind(LEFT_BEHIND_S * factor))
+        self.left_behind = len(self.process.left_behind(stretched(LEFT_BEHIND_S, patience)))
 
     def kill(self) -> None:
         """Kill it as a power cut would."""
