@@ -899,7 +899,7 @@ class HostedAgent:
     def _answered(self, response: RoutedResponse, place: int) -> None:
         self._reads.answered(response.number)
         if response.number is not None and response.number == self._probe:
-            # An agent that ends refuses it, and may have ended since it can't start: then its exit status shows it.
+            # One that ends refuses it (R-EOF-03), and may have ended since it can't start: its exit status shows it.
             self._has_started = _SHUTTING_DOWN not in response.line
             self._process_changed.unpark_all()
             return

@@ -38,6 +38,7 @@ from pinnace_spec.profiles.profiles import ClientProfile
 from pinnace_spec.records.command_table import ALIASES, CLIENT_ANSWERS, TEXT_COMMANDS
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
+from pinnace_spec.statechart.names import WORKING
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
 from pinnace_statechart import effects as fx
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # for annotations alone
 _log = logging.getLogger("pinnace.dispatch")
 
 _TEXTS: Final = frozenset({*TEXT_COMMANDS, "extension_command"})
+_ENDING: Final = errors.ClientError(errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN)
 
 Outcome = Mapping[str, object]
 """A response without its id and its command: `success`, and data or an error."""
@@ -90,6 +92,8 @@ class OpenCommands:
         self.slow_reads = SlowReads()
         self._completing: Completing | None = None
         self._logins: Logins | None = None
+        self.is_ending = False
+        """Whether the agent has begun to end, other than in a drain: it begins no work."""
         self.defect: str | None = None
         """The error with which every command is answered after the statechart has failed; None: it has not."""
         self.first_message = trio.Event()
@@ -299,7 +303,8 @@ class OpenCommands:
                 self.fail_open(ref, errors.InternalError(text))
 
     def hurry(self) -> None:
-        """Give reads that others go on beside a moment to end."""
+        """Begin no work any more, and give reads that others go on beside a moment to end."""
+        self.is_ending = True
         self.slow_reads.hurry()
         self._end_waiting()
 
@@ -468,6 +473,11 @@ class Dispatcher:
                 if (fate := self._agent.fate_of(message_id)) is not None:
                     self._agent.when_saved(trigger.ref, partial(self._commands.accept_repeated, trigger.ref, fate))
                     return
+            if self._commands.is_ending and trigger.name in WORKING:
+                # The statechart knows no command behind the end of stdin, and this end has come while that is open.
+                self._commands.fail_open(trigger.ref, _ENDING)
+                return
+            if message_id:
                 self._commands.begin_message(trigger.ref, message_id)
             if trigger.name == CLEAR_QUEUE and self._agent.returns_again(trigger.ref):
                 return

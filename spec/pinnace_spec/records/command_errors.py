@@ -33,7 +33,7 @@ MEANINGS: Final[Mapping[E, str]] = {
     E.COMPACTION_IN_PROGRESS: "Another compaction is in progress.",
     E.COMPACTION_FAILED: "The model did not return a summary; the text says why.",
     E.ABORTED: "An `abort` came before the command was begun, or a login was ended (`abort_login`).",
-    E.SHUTTING_DOWN: "stdin has ended or a signal came before the command was begun.",
+    E.SHUTTING_DOWN: "The process began to end before the command was begun: stdin has ended, or a signal came.",
     E.ENTRY_NOT_FOUND: "The session has no such entry, or it is not a user's message.",
     E.AGENT_NOT_FOUND: "The session has started no such sub-agent, or it has ended.",
     E.SESSION_NOT_FOUND: "The file does not exist; none is made.",

@@ -596,7 +596,7 @@ class NavigateTree(CommandModel):
     kind = "work"
     errors = (
         *(E.BUSY, E.COMPACTING, E.ENTRY_NOT_FOUND, E.NO_MODEL, E.NO_API_KEY, E.AUTHENTICATION_FAILED),
-        *(E.COMPACTION_FAILED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION),
+        *(E.COMPACTION_FAILED, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION, E.SHUTTING_DOWN),
     )
     sample = {"entryId": "00000000"}
     answer = "Navigation"

@@ -110,6 +110,9 @@ WAITING: Final = tuple(
     if name not in (*OVERTAKING, *READS, *NON_COMMANDS)
 )
 
+# Those of them that a step does not carry out: an agent that ends takes none (R-EOF-03).
+WORKING: Final = tuple(name for name in WAITING if name not in INSTANT)
+
 RUN_ENDS: Final = (
     "llm_tool_calls",
     "llm_length",

@@ -59,6 +59,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
         ("R-SUB-01", "R-SUB-02", "R-SUB-03", "R-SUB-04", "R-SUB-05", "R-SUB-06", "R-SUB-07", "R-SUB-09"),
         "A scenario's model answers one agent; tests have sub-agents, and kill them.",
     ),
+    "R-EOF-03": "Only an extension holds up the end of an agent whose stdin is open.",
     **dict.fromkeys(("R-BAT-01", "R-BAT-02"), "A batch is no agent; tests run batches."),
 }
 # Rule -> why no scenario of it is played on some of the generations that it holds for.

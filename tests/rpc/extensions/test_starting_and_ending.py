@@ -6,6 +6,8 @@ from pathlib import Path
 
 from tests.rpc.extensions.conftest import MakeExtension, Start, call
 
+from pinnace_fuzz.records import Record
+
 # Begins when a file is there; only then it guards tools, and has a command.
 SLOW: str = """
 import os
@@ -29,6 +31,24 @@ PATIENT = """
 import pinnace_rpc.server.process as process
 process.ABANDON_S = process.UNWIND_S = 900.0
 """
+# Ends when a file is there.
+SLOW_TO_END = """
+import pinnace_rpc.server.process as process
+from pathlib import Path
+
+import trio
+
+process.LAST_WORD_S = process.SHUTDOWN_S = process.LAST_RESORT_S = 900.0
+
+
+def extension(pi):
+    async def end(ctx, event):
+        Path("ends").touch()
+        while not Path("may-end").exists():
+            await trio.sleep(0.01)
+
+    pi.on("session_shutdown", end)
+"""
 SCRIPT = [call("bash", command="touch went-through"), {"text": "done"}]
 
 
@@ -37,6 +57,33 @@ def wait_until_there(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < give_up
         time.sleep(0.01)
+
+
+def test_what_is_read_after_the_end_has_begun_is_refused(extended: Start, written: MakeExtension) -> None:
+    """R-EOF-03: stdin is open, so a client may send until it sees the exit."""
+    pi = extended(written(PATIENT + SLOW_TO_END), [{"text": "done"}])
+    accepted = {"type": "prompt", "message": "first", "messageId": "m1"}
+    pi.pi.send({"id": "first", **accepted})
+    pi.pi.wait({"type": "agent_settled"})
+    pi.pi.signal(signal.SIGTERM)
+    wait_until_there(pi.work / "ends")
+    refused: list[Record] = [
+        *[{"type": name, "message": "late"} for name in ("prompt", "steer", "follow_up")],
+        *[{"type": name} for name in ("new_session", "compact", "reload", "clone")],
+        {"type": "bash", "command": "touch went-through"},
+        {"type": "switch_session", "sessionPath": "none.jsonl"},
+        {"type": "fork", "entryId": "00000000"},
+        {"type": "navigate_tree", "entryId": None},
+    ]
+    pi.pi.send_many([{"id": str(number), **command} for number, command in enumerate(refused)])
+    for number in range(len(refused)):
+        assert pi.pi.wait_response(str(number))["errorCode"] == "shutting_down"
+    pi.pi.send_many([{"id": "state", "type": "get_state"}, {"id": "again", **accepted}])
+    assert pi.pi.wait_response("state")["data"]["messageCount"] == 2
+    assert pi.pi.wait_response("again")["success"]
+    (pi.work / "may-end").touch()
+    assert pi.pi.wait_exit() == 128 + signal.SIGTERM
+    assert not (pi.work / "went-through").exists()
 
 
 def test_a_drain_waits_for_extensions_to_begin_so_that_their_gates_hold(
