@@ -1,7 +1,14 @@
-"""Reads YAML 1.2 so that every value can be failure by its line: errors name file, line and field."""
+"""Reads YAML 1.2 so that every value can be found by its line: errors name file, line and field.
 
+The syntax is PyYAML's, with its compiled parser where the installation has it: a judge reads all scenarios at each
+start. What a plain word is (a number, a boolean, null, else text) is decided here, by the core schema of YAML 1.2:
+PyYAML's own is that of 1.1, where `on` and `no` are booleans.
+"""
+
+import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -29,18 +36,44 @@ def read_yaml(text: str) -> tuple[Any, Lines]:
     Raises:
         YamlError: It is something else.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
+    from yaml import MarkedYAMLError
+    from yaml import YAMLError as LibraryError
 
     try:
-        # The library's types are partial.
-        node: Any = YAML(typ="safe", pure=True).compose(text)  # pyright: ignore[reportUnknownMemberType]
+        node: Any = _loader()(text).get_single_node()
     except MarkedYAMLError as error:
-        failure: Any = error
-        mark = failure.problem_mark or failure.context_mark
-        raise YamlError(str(failure.problem or error), mark.line + 1 if mark else 1) from None
+        mark = error.problem_mark or error.context_mark
+        raise YamlError(str(error.problem or error), mark.line + 1 if mark else 1) from None
+    except LibraryError as error:  # a character that no YAML has
+        raise YamlError(str(error).partition("\n")[0], 1) from None
     lines: dict[Path, int] = {}
     return (None if node is None else _value(node, (), lines)), lines
+
+
+@cache
+def _loader(*, is_compiled: bool = True) -> Callable[[str], Any]:
+    """Make the class that reads a document; by the parser in Python if the compiled one is not wanted or not there."""
+
+    def part(module: str, name: str) -> Any:
+        return getattr(import_module(f"yaml.{module}"), name)  # some of them have no types
+
+    resolver: Any = type("Resolver", (part("resolver", "BaseResolver"),), {})
+    for kind, (pattern, first) in _PLAIN.items():
+        resolver.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), list(first))
+    if is_compiled and import_module("yaml").__with_libyaml__:
+        reader, others = part("cyaml", "CParser"), [resolver]
+    else:
+        names = ("scanner", "Scanner"), ("parser", "Parser"), ("composer", "Composer")
+        reader, others = part("reader", "Reader"), [*(part(*each) for each in names), resolver]
+
+    def begin(self: object, text: str) -> None:
+        reader.__init__(self, text)
+        for each in others:
+            each.__init__(self)
+
+    loader: Any = type("Loader", (reader, *others), {"__init__": begin})
+    made: Callable[[str], Any] = loader
+    return made
 
 
 # The library's nodes, whose types are partial.
@@ -83,8 +116,18 @@ def _tag(node: Any) -> str:
 
 _SCALARS: Mapping[str, Callable[[str], Any]] = {
     "str": str,
-    "int": lambda text: int(text.replace("_", ""), 0),
-    "float": lambda text: float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan")),
+    "int": lambda text: int(text, 0 if text[:2] in ("0o", "0x") else 10),
+    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
     "bool": lambda text: text.lower() == "true",
     "null": lambda _: None,
+}
+# The core schema: how a plain word of each kind looks, and the characters that it begins with; "": it may be empty.
+_PLAIN: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "null": ("~|null|Null|NULL|", ("~", "n", "N", "")),
+    "bool": ("true|True|TRUE|false|False|FALSE", tuple("tTfF")),
+    "int": ("[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", tuple("-+0123456789")),
+    "float": (
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.nan|\.NaN|\.NAN",
+        tuple("-+0123456789."),
+    ),
 }
