@@ -600,7 +600,7 @@ export interface GetQueueCommand {
 
 /**
  * Read the usage of the session.
- * Rules: C-11, C-9, R-STA-03, R-STA-08, R-STA-09, R-STA-11.
+ * Rules: C-11, C-9, R-STA-03, R-STA-08, R-STA-09, R-STA-11, R-STA-12.
  * Since 0.16.0.
  */
 export interface GetSessionStatsCommand {
@@ -2332,6 +2332,7 @@ export interface CompactionStart {
 
 /**
  * An extension has appended an entry to the session.
+ * Rules: R-STA-12.
  * Since 0.81.0.
  */
 export interface EntryAppended {

@@ -14,7 +14,7 @@ import trio
 from pinnace_agent.compaction.fitting import Paragraphs, is_too_little, room_for, size
 from pinnace_agent.compaction.prompts import SYSTEM_PROMPT, Part, cut_off, earlier_summary, request_text
 from pinnace_agent.config.credentials.credentials import Credentials
-from pinnace_agent.llm.builder import MessageBuilder
+from pinnace_agent.llm.builder import MessageBuilder, Silence
 from pinnace_agent.llm.failure_report import Attempts, report_failure
 from pinnace_agent.llm.outcomes import Outcome, OutcomeKind, classify_response
 from pinnace_agent.llm.providers import Provider, find_provider, unsupported_api
@@ -65,19 +65,6 @@ class WrittenSummary(NamedTuple):
 
     text: str
     usage: Usage
-
-
-class _Silence:
-    """Takes updates and ignores them."""
-
-    def started(self, message: AssistantMessage) -> None:
-        pass
-
-    def update(self, event: Mapping[str, object], builder: MessageBuilder) -> None:
-        pass
-
-    async def room(self) -> None:
-        await trio.lowlevel.checkpoint()
 
 
 class SummaryInput(NamedTuple):
@@ -236,7 +223,7 @@ class _Writing:
             thinking_budgets=self._writer.thinking_budgets,
             variables=credentials.variables,
         )
-        builder = MessageBuilder(model, _Silence(), 0)
+        builder = MessageBuilder(model, Silence(), 0)
         await provider.stream(request, builder)
         message = builder.message
         self._usages.append(message["usage"])

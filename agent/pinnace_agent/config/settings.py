@@ -35,6 +35,8 @@ _T = TypeVar("_T")
 
 ProjectTrust = Literal["ask", "always", "never"]
 PROJECT_TRUST: Final[tuple[ProjectTrust, ...]] = get_args(ProjectTrust)
+CacheWarming = Literal["off", "streaming", "idle"]
+CACHE_WARMING: Final[tuple[CacheWarming, ...]] = get_args(CacheWarming)
 
 
 class TokenOverride(NamedTuple):
@@ -140,6 +142,10 @@ class Settings:
     resizes_images: bool = True
     blocks_images: bool = False
     """Whether images are withheld from models."""
+    # DEVIATION D-95: nothing is spent for an agent that may have no user in front of it.
+    cache_warming: CacheWarming = "off"
+    """Whether the provider's cache of a conversation is kept alive: never, while a run goes on, or for a while after it
+    too."""
     limits: RunLimits = RunLimits()
     """The limits of one run; flags take precedence over them."""
     tool_timeout_s: float | None = None
@@ -246,6 +252,7 @@ def _settings(reader: SettingsReader) -> Settings:
         http_proxy=None if (proxy := reader.text("httpProxy")) is None else Secret(proxy),
         resizes_images=reader.flag("images.autoResize", default.resizes_images),
         blocks_images=reader.flag("images.blockImages", default.blocks_images),
+        cache_warming=reader.choice("cacheWarming", CACHE_WARMING, default.cache_warming),
         limits=RunLimits(
             _limit(reader, "limits.maxTurns", whole_number, "a whole number"),
             _limit(reader, "limits.maxCost", _amount, "a number of USD"),

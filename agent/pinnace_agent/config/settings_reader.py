@@ -28,6 +28,7 @@ _D = TypeVar("_D")
 # Ignored in a project's file without a diagnostic: other programs may use them.
 USERS_ALONE: Final = frozenset(
     {
+        "cacheWarming",
         "defaultProjectTrust",
         "httpProxy",
         "limits.maxCost",

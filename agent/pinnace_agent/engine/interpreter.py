@@ -191,6 +191,7 @@ class EffectInterpreter:
             self._refuse_after_defect(trigger, self.defect)
             return
         if trigger.name in _NEW_INSTANCE:
+            self._runs.session_replaced()
             trigger = self._with_deferred(trigger)
         elif trigger.name == "queue_restored":
             self._is_queue_unannounced = True
@@ -535,6 +536,7 @@ class EffectInterpreter:
     def _settle(self, effect: fx.AgentSettled) -> None:
         self.emitter.emit(agent_settled(effect))
         self._limits.settled()
+        self._runs.settled()
         if self.extensions is not None:
             self.extensions.settled(aborted=effect.aborted)
 

@@ -19,12 +19,13 @@ from pinnace_agent.engine.internal_commands import InternalCommands
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.engine.session_manager import SessionManager
 from pinnace_agent.engine.session_settings import SessionSettings
+from pinnace_agent.llm.request import LlmRequest
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.queue.durable_queue import MessageFate
 from pinnace_agent.session.store.save_error import SaveError
 from pinnace_agent.tools.operations import ClientFiles
 from pinnace_agent.tools.registry import ToolRegistry
-from pinnace_spec.records.messages import ApprovalMode, FileMethod, Model
+from pinnace_spec.records.messages import ApprovalMode, FileMethod, Message, Model
 from pinnace_statechart.machine import Chart
 from pinnace_statechart.triggers import InternalEvent, Trigger
 
@@ -231,6 +232,9 @@ class RunAgent(Protocol):
 
     def warn_of_stop_reason(self, model: Model, reason: str) -> None:
         """Take a provider's own stop reason that is not known, of an answer that counts as a success."""
+
+    def request_sent(self, request: LlmRequest, messages: tuple[Message, ...]) -> None:
+        """Take a request that is sent now, and the session's messages that it was made from."""
 
     def compare_window(self, model: Model, credentials: Credentials) -> None:
         """Take a model whose server has just answered, and the credentials of the request."""

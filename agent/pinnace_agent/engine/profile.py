@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pinnace_agent.config.credentials.known_keys import keyless_environment
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.scope import ScopedModel
-from pinnace_agent.config.settings import CompactionSettings, RetrySettings, RunLimits, Settings
+from pinnace_agent.config.settings import CacheWarming, CompactionSettings, RetrySettings, RunLimits, Settings
 from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.llm.request import IDLE_TIMEOUT_S, THINKING_BUDGETS, ToolSpec
 from pinnace_agent.prompting.prompt_resources import PromptResources
@@ -76,6 +76,8 @@ class AgentProfile:
     """Whether a client can answer questions."""
     draws_surfaces: bool = False
     """Whether the client draws surfaces of extensions from the start."""
+    cache_warming: CacheWarming = "off"
+    """When the provider's cache of a conversation is kept alive."""
     tool_timeout_s: float | None = None
     """How long a tool call may take that says nothing about it; None: for ever."""
     trace_call: "CallTrace | None" = None
@@ -110,6 +112,7 @@ class AgentProfile:
         self.resizes_images = settings.resizes_images
         self.blocks_images = settings.blocks_images
         self.limits = limits
+        self.cache_warming = settings.cache_warming
         self.tool_timeout_s = settings.tool_timeout_s
         self.retry = settings.retry
         self.model_patterns = model_patterns

@@ -13,7 +13,7 @@ from pinnace_agent.engine.limits import LimitWatch
 from pinnace_agent.engine.run_job import Next, RunJob
 from pinnace_agent.engine.run_recorder import RunRecorder
 from pinnace_agent.engine.status_records import unknown_stop_reason_warning, window_warning
-from pinnace_spec.records.messages import CustomMessage, Model
+from pinnace_spec.records.messages import CustomMessage, Message, Model
 from pinnace_statechart import effects as fx
 from pinnace_statechart.queues import Item
 from pinnace_statechart.triggers import InternalEvent
@@ -23,9 +23,11 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.config.credentials.credentials import Credentials
     from pinnace_agent.core.ports.emitter import Emitter
     from pinnace_agent.core.ports.runs import RunHooks
+    from pinnace_agent.engine.cache_warmer import CacheWarmer
     from pinnace_agent.engine.compaction_job import Compactor
     from pinnace_agent.engine.ports import RunOwner
     from pinnace_agent.engine.profile import AgentProfile
+    from pinnace_agent.llm.request import LlmRequest
     from pinnace_agent.session.conversation import Session
     from pinnace_agent.tools.operations import ClientFiles
 
@@ -61,6 +63,7 @@ class RunEffects:
         self._agent = agent
         self._limits = limits
         self._warnings: set[str] = set()  # that were reported
+        self._warmer: CacheWarmer | None = None  # not loaded before a request whose cache is to be kept
         self._compared: set[str] = set()  # models whose servers were asked for their windows
         self.run = RunJob(0, self.log, None, self)
         """The job of the open run, or of the last one; number 0: none has begun."""
@@ -195,6 +198,26 @@ class RunEffects:
         if name not in self._warnings:
             self._warnings.add(name)
             self._agent.profile.warnings.add(Notice("models", unknown_stop_reason_warning(name, reason), source=name))
+
+    def request_sent(self, request: "LlmRequest", messages: "tuple[Message, ...]") -> None:
+        """Keep the provider's cache of a request alive, if the user's settings want it. Never waits."""
+        if self._agent.profile.cache_warming == "off":
+            return
+        if self._warmer is None:
+            from pinnace_agent.engine.cache_warmer import CacheWarmer
+
+            self._warmer = CacheWarmer(self._agent, self._limits.spend)
+        self._warmer.sent(request, self._agent.session, messages)
+
+    def settled(self) -> None:
+        """The agent rests."""
+        if self._warmer is not None:
+            self._warmer.settled()
+
+    def session_replaced(self) -> None:
+        """The conversation is another one."""
+        if self._warmer is not None:
+            self._warmer.stop()
 
     def compare_window(self, model: Model, credentials: "Credentials") -> None:
         """Ask the model's server in the background how large its context window is, once a model. Never waits."""

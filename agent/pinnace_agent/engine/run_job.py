@@ -283,7 +283,8 @@ class RunJob:
         if credentials.problem is not None:
             builder.refuse("no_credentials", credentials.problem)
             return
-        messages: Sequence[Message] = tuple(self._session.messages)
+        own = tuple(self._session.messages)
+        messages: Sequence[Message] = own
         system_prompt = self._agent.system_prompt()
         if (hooks := self.hooks) is not None:
             try:
@@ -307,6 +308,7 @@ class RunJob:
             hooks=None if hooks is None else hooks.of_request(model),
             variables=credentials.variables,
         )
+        self._agent.request_sent(request, own)
         with trio.CancelScope() as scope:
             builder.on_excess = scope.cancel
             await provider.stream(request, builder)

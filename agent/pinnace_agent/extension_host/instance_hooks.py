@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pinnace_agent.config.settings import CompactionSettings
 from pinnace_agent.core.ports.emitter import Emitter
-from pinnace_agent.extensions.events.events import SessionInfoChanged, ThinkingLevelSelect
+from pinnace_agent.extensions.events.events import CacheWarmingDecision, SessionInfoChanged, ThinkingLevelSelect
+from pinnace_agent.extensions.events.results import CacheDecision
 from pinnace_agent.extensions.ports.host_view import CommandInfo
 from pinnace_agent.extensions.runtime.runner import Runner
 from pinnace_agent.session.conversation import Session
@@ -121,6 +122,25 @@ class InstanceHooks:
             for extension, tasks in self._runner.instances.items()
             if tasks.is_at_work and extension.source["source"] != _BUILTIN
         ]
+
+    async def decide_warming(
+        self, warm_cost: float, miss_cost: float, probability: float, *, is_wanted: bool
+    ) -> bool | None:
+        """Return whether the provider's cache is kept; None: no handler says so."""
+        if not self._runner.has_handlers("cache_warming_decision"):
+            return None
+
+        def event() -> CacheWarmingDecision:
+            return CacheWarmingDecision(
+                warm_cost=warm_cost,
+                miss_cost=miss_cost,
+                continuation_probability=probability,
+                action="warm" if is_wanted else "stop",
+            )
+
+        await self._runner.lane.drain()
+        made = await self._runner.chains.decide("cache_warming_decision", event)
+        return made.action == "warm" if isinstance(made, CacheDecision) else None
 
     # Compactions.
 

@@ -9,6 +9,8 @@ Source: R-FRM-09, C-15.
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple, Protocol
 
+import trio
+
 from pinnace_agent.core.pieces import Pieces, combine_surrogates
 from pinnace_agent.llm.arguments import GrowingArguments, read_arguments
 from pinnace_spec.records.messages import (
@@ -167,6 +169,20 @@ class UpdateSink(Protocol):
 
     async def room(self) -> None:
         """Wait until more may be produced. A checkpoint; awaited after each piece of the network's."""
+
+
+class Silence:
+    """Takes updates that nothing shows."""
+
+    def started(self, message: AssistantMessage) -> None:
+        """Ignore it."""
+
+    def update(self, event: Mapping[str, object], builder: "MessageBuilder") -> None:
+        """Ignore it."""
+
+    async def room(self) -> None:
+        """Return at the next checkpoint."""
+        await trio.lowlevel.checkpoint()
 
 
 def _nothing() -> None:

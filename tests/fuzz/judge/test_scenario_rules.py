@@ -35,6 +35,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-LLM-03": "How long an answer may be is in no record; tests read it from the requests.",
     "R-LLM-04": "What a model is sent is in no record; tests read it from the requests.",
     "R-LLM-06": "What a model is sent is in no record; tests read it from the requests.",
+    "R-STA-12": "A cache is kept alive after minutes; tests have a clock of their own.",
     "R-STA-11": "A scenario's model reports no cache; tests have sessions in which one was missed.",
     "R-STA-08": "A scenario can't bring a session with branches that it has left; tests do, in each profile.",
     "R-EXT-14": "A scenario can't bring an extension that does not load; tests do.",

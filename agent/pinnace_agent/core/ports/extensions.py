@@ -157,6 +157,19 @@ class ExtensionInstance(Protocol):
         """Return the answer of what extensions offer for the text at the cursor. Their failures are reported."""
         ...
 
+    async def decide_warming(
+        self, warm_cost: float, miss_cost: float, probability: float, *, is_wanted: bool
+    ) -> bool | None:
+        """Return whether the provider's cache of the conversation is kept; None: no handler says so.
+
+        Args:
+            warm_cost: Of a request that keeps it, in dollars.
+            miss_cost: What the next request costs more without it, in dollars.
+            probability: That there is a next request in time.
+            is_wanted: What the agent decides by itself.
+        """
+        ...
+
     @property
     def decides_compactions(self) -> bool:
         """Whether handlers decide about compactions."""

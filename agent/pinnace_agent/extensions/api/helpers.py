@@ -23,7 +23,6 @@ from pinnace_agent.tools.paths import resolve_path
 from pinnace_spec.records.messages import AssistantMessage, Message, Model, ThinkingLevel, UserMessage
 
 if TYPE_CHECKING:
-    from pinnace_agent.llm.builder import MessageBuilder
     from pinnace_agent.session.folders import SessionFolder
     from pinnace_agent.session.listing import SessionInfo
 
@@ -178,7 +177,7 @@ async def complete(
         ModelError: There is no model, or the request failed; it is not retried.
     """
     from pinnace_agent.core.control_text import clean_text
-    from pinnace_agent.llm.builder import MessageBuilder
+    from pinnace_agent.llm.builder import MessageBuilder, Silence
     from pinnace_agent.llm.providers import unsupported_api
     from pinnace_agent.llm.request import LlmRequest
 
@@ -202,25 +201,12 @@ async def complete(
         max_tokens=max_tokens,
         variables=credentials.variables,
     )
-    builder = MessageBuilder(chosen, _Silence(), 0)
+    builder = MessageBuilder(chosen, Silence(), 0)
     await provider.stream(request, builder)
     answer = builder.message
     if answer["stopReason"] in ("error", "aborted"):
         raise ModelError(answer.get("errorMessage") or "the model failed without an error message")
     return answer
-
-
-class _Silence:
-    """A stream listener that drops every update."""
-
-    def started(self, message: AssistantMessage) -> None:
-        pass
-
-    def update(self, event: Mapping[str, object], builder: "MessageBuilder") -> None:
-        pass
-
-    async def room(self) -> None:
-        await trio.lowlevel.checkpoint()
 
 
 def _said(text: str) -> UserMessage:

@@ -140,7 +140,7 @@ _ROWS: Final = (
     EventRow(BeforeProviderRequest, results.Payload),
     EventRow(AfterProviderResponse),
     EventRow(ProviderStreamEvent),
-    EventRow(CacheWarmingDecision, results.CacheDecision, is_fired=False),
+    EventRow(CacheWarmingDecision, results.CacheDecision),
     EventRow(ModelSelect),
     EventRow(ThinkingLevelSelect),
     EventRow(ToolCall, results.Block),

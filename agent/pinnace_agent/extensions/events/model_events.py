@@ -62,12 +62,15 @@ class ProviderStreamEvent(Event):
 
 @mutable
 class CacheWarmingDecision(Event):
-    """Never fired, because no cache is kept warm. Takes `CacheDecision`."""
+    """The provider's cache of the conversation is about to be forgotten. Takes `CacheDecision`."""
 
     type: ClassVar[str] = "cache_warming_decision"
     warm_cost: float
+    """Of a request that keeps it, in dollars."""
     miss_cost: float
+    """What the next request costs more without it, in dollars."""
     continuation_probability: float
+    """That there is a next request in time."""
     action: Literal["warm", "stop"]
 
 
