@@ -107,10 +107,11 @@ def test_s2_a_project_can_neither_trust_itself_nor_show_keys_nor_read_what_is_se
 
 def test_a_project_does_not_say_what_a_run_may_cost_but_how_long_its_tools_may_take(tmp_path: Path) -> None:
     user = {"limits": {"maxTurns": 5}, "tools": {"timeoutSeconds": 60}}
-    project = {"limits": {"maxTurns": 500, "maxCost": 9, "maxRunSeconds": 9}, "tools": {"timeoutSeconds": 600}}
+    limits = {"maxTurns": 500, "maxCost": 9, "maxRunSeconds": 9}
+    project = {"limits": limits, "tools": {"timeoutSeconds": 600}, "cacheWarming": "idle"}
 
     merged = settings(tmp_path, user, project)
-    assert ((5, None, None), 600) == (merged.limits, merged.tool_timeout_s)
+    assert ((5, None, None), 600, "off") == (merged.limits, merged.tool_timeout_s, merged.cache_warming)
 
 
 def test_where_sessions_go_is_known_by_who_says_it(tmp_path: Path) -> None:
