@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from pinnace_rpc.acp.logins import can_show_code
 from pinnace_rpc.acp.translation.abilities import Abilities
+from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.shown import Json
 from pinnace_rpc.acp.translation.version import Offer, ProviderLogin
 
 if TYPE_CHECKING:  # loaded by need
+    from pinnace_agent.config.credentials.credentials import AuthFile
     from pinnace_agent.config.models.models import ModelRegistry
     from pinnace_rpc.options.options import Options
 
@@ -75,12 +77,18 @@ class UsersKeys:
         return {**status, "_meta": {"pinnace": {"providers": found}}} if found else status
 
     def logged_in_to(self, providers: Sequence[str]) -> Sequence[str]:
-        """Return those of these providers, and of the one of the configured model, whose stored logins are ours."""
-        from pinnace_agent.config.credentials.credentials import read_auth
+        """Return those of these providers, and of the one of the configured model, whose stored logins are ours.
 
-        provider = self._provider(self._registry())
+        Raises:
+            RequestError: auth.json is damaged, so that it is not known, and nothing can be removed.
+        """
+        stored = _stored()
+        for diagnostic in stored.diagnostics:
+            if any(not problem.path for problem in diagnostic.problems):  # of the file itself
+                text = f"{diagnostic}; no login was removed"
+                raise RequestError(INTERNAL_ERROR, text, {"errorCode": "invalid_configuration"})
+        provider, entries = self._provider(self._registry(stored)), stored.entries
         wanted = dict.fromkeys([*providers, *(() if provider is None else (provider,))])
-        entries = read_auth(_folder() / "auth.json").entries
         return [each for each in wanted if logs_in_to(each) and each in entries and entries[each].login is not None]
 
     def _has_model(self, registry: "ModelRegistry") -> bool:
@@ -107,13 +115,11 @@ class UsersKeys:
         model = registry.first_available()
         return None if model is None else str(model["provider"])
 
-    def _registry(self) -> "ModelRegistry":
-        from pinnace_agent.config.credentials.credentials import read_auth
+    def _registry(self, stored: "AuthFile | None" = None) -> "ModelRegistry":
         from pinnace_agent.config.models.catalog import read_catalog
         from pinnace_agent.config.models.models import ModelRegistry
 
-        folder = _folder()
-        return ModelRegistry(read_catalog(folder / "models.json"), read_auth(folder / "auth.json"), os.environ)
+        return ModelRegistry(read_catalog(_folder() / "models.json"), stored or _stored(), os.environ)
 
 
 def logs_in_to(provider: str) -> bool:
@@ -121,6 +127,12 @@ def logs_in_to(provider: str) -> bool:
     from pinnace_agent.config.credentials.vendor_logins import has_login
 
     return has_login(provider)
+
+
+def _stored() -> "AuthFile":
+    from pinnace_agent.config.credentials.credentials import read_auth
+
+    return read_auth(_folder() / "auth.json")
 
 
 def _folder() -> Path:

@@ -284,6 +284,20 @@ def test_a_logout_removes_the_login_and_no_key(editor: Editor, server: Authoriza
     assert "sk-of-groq" not in str(editor.agent.messages)
 
 
+def test_a_logout_that_cannot_know_the_logins_says_so(editor: Editor, server: AuthorizationServer) -> None:
+    editor.begin(server)
+    editor.agent.response(editor.log_in())
+    whole = editor.auth_file().read_text()
+    editor.auth_file().write_text(whole[:-2])
+    error = editor.agent.error("auth/logout" if editor.version == 2 else "logout")
+    editor.auth_file().write_text(whole)
+
+    assert (-32603, "invalid_configuration") == (error["code"], error["data"]["errorCode"])
+    assert "auth.json" in error["message"]
+    assert error["message"].endswith("no login was removed")
+    assert ["xai"] == editor.log_out()["_meta"]["pinnace"]["providers"]
+
+
 def test_a_logout_ends_the_requests_of_a_run(editor: Editor, server: AuthorizationServer) -> None:
     """The request that is at work goes on; the next one has no credentials."""
     editor.script = [{"tool_calls": [{"name": "bash", "args": {"command": "true"}}], "hold": "first"}]
