@@ -12,6 +12,7 @@ from itertools import pairwise
 import pytest
 import trio
 from tests.agent.samples import failure, prices, served_model
+from tests.parts import part
 
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.providers import find_provider
@@ -26,6 +27,7 @@ QUESTION: UserMessage = {"role": "user", "content": "hi", "timestamp": 0}
 # Far above what any answer here takes, and far below what a test run can wait for.
 HANG_S = 60.0
 HUGE_CHARS = 8 * 1024 * 1024
+_LF = 0x0A
 
 each_api = pytest.mark.parametrize("stream", STREAMS, ids=[stream.api for stream in STREAMS])
 
@@ -202,10 +204,19 @@ def reset(reply: Reply) -> None:
     reply.reset()
 
 
+def cuts(data: bytes, needed: int, of: int) -> list[int]:
+    """Return where a stream is cut: around the ends of its lines and of what is needed, and one place in so many more.
+
+    Those are others in each run, and all places in long ones.
+    """
+    lines = {place + near for place, byte in enumerate(data) if byte == _LF for near in (0, 1)}
+    return sorted({*part(len(data) + 1, of), *lines, *range(needed - 4, needed + 2), len(data)})
+
+
 @each_api
-@pytest.mark.parametrize(("farewell", "step"), [(end_in_order, 1), (close, 7), (reset, 7)])
+@pytest.mark.parametrize(("farewell", "of"), [(end_in_order, 6), (close, 35), (reset, 35)])
 async def test_a_stream_that_is_cut_anywhere_is_whole_or_an_error(
-    stream: ModelStream, farewell: Callable[[Reply], None], step: int
+    stream: ModelStream, farewell: Callable[[Reply], None], of: int
 ) -> None:
     """What it says how the answer ended decides: once that was read, nothing that is missing spoils the answer."""
     data = body_of(stream)
@@ -218,7 +229,7 @@ async def test_a_stream_that_is_cut_anywhere_is_whole_or_an_error(
         farewell(reply)
 
     with RawServer(answer) as server:
-        for place in range(0, len(data) + 1, step):
+        for place in cuts(data, needed, of):
             message = await ask(server, stream)
             if message["stopReason"] == "error":
                 # A reset may take with it what was not read yet.
@@ -256,7 +267,7 @@ async def test_a_compressed_stream_that_is_cut_anywhere_is_whole_or_an_error(
         sending(data[:place], headers=[f"Content-Encoding: {encoding}"])(reply)
 
     with RawServer(answer) as server:
-        for place in range(0, len(data), 3):
+        for place in part(len(data), 9):
             message = await ask(server, stream)
             if message["stopReason"] == "error":
                 assert place < len(data) - 1
