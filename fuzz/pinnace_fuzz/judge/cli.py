@@ -37,7 +37,7 @@ START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
 FORMATS: Final = ("html", "junit", "json", "md")
 _NONE: Final = "none"
-_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge")
+_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge", "compare")
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -439,6 +439,41 @@ def merge(reports: tuple[Path, ...], output: Path) -> int:
     click.echo(str(output), err=True)
     code: int = report["summary"]["exit_code"]
     return code
+
+
+@program.command()
+@click.argument("reports", nargs=-1, required=True, metavar="OLD.json… NEW.json", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["text", "json", "md"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file instead of standard output.")
+def compare(reports: tuple[Path, ...], form: str, output: Path | None) -> int:
+    """Compare the JSON reports of two states of an agent; exit with 1 only if a finding is new.
+
+    Several OLD reports are of one state: what only some of them have found is flaky.
+    """
+    from pinnace_fuzz.judge.html.reading import NotAReport, read_file, read_report
+    from pinnace_fuzz.judge.reports import compared_text
+    from pinnace_fuzz.judge.reports.comparing import as_json
+    from pinnace_fuzz.judge.reports.comparing import compare as compared
+
+    if len(reports) < 2:
+        raise click.UsageError("compare needs two reports: an old one and a new one")
+    try:
+        *old, new = [read_report(read_file(path), number) for number, path in enumerate(reports, 1)]
+    except (NotAReport, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    comparison = compared(old, new)
+    match form:
+        case "json":
+            written = json.dumps(as_json(comparison), ensure_ascii=True, indent=1) + "\n"
+        case "md":
+            written = compared_text.markdown(comparison)
+        case _:
+            written = compared_text.text(comparison) + "\n"
+    if output is None:
+        click.echo(written, nl=False)
+    else:
+        output.write_text(written, encoding="utf-8")
+    return comparison.exit_code
 
 
 def _arranged(arguments: Sequence[str]) -> list[str]:
