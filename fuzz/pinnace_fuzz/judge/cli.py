@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import click
@@ -35,7 +35,7 @@ from pinnace_spec.profiles.generations import GENERATIONS
 USAGE_EXIT: Final = 3
 START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
-FORMATS: Final = ("html", "junit", "json", "md")
+FORMATS: Final = ("html", "junit", "json", "md", "pr", "sarif")
 _NONE: Final = "none"
 _SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge", "compare")
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -60,6 +60,16 @@ class _Formats(click.ParamType[Any]):
             if each not in FORMATS:
                 self.fail(f"{each!r} is none of {', '.join(FORMATS)}", param, ctx)
         return names
+
+
+class _RepositoryFile(click.ParamType[Any]):
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = PurePosixPath(str(value))
+        if path.is_absolute() or ".." in path.parts:
+            self.fail(f"{value!r} is not a path below the root of a repository, such as src/main.py", param, ctx)
+        return str(path) if path.parts else ""
 
 
 class _Shard(click.ParamType[Any]):
@@ -128,7 +138,8 @@ def program() -> None:
 @click.option("--time", "time_s", type=_Seconds(), default="10m", show_default=True)
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--campaign", "campaigns", multiple=True, help="Only these campaigns; `none` for scenarios alone.")
-@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md; into --out.")
+@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md,pr,sarif; into --out.")
+@click.option("--location", type=_RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
@@ -170,7 +181,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     except BrokenPipeError as error:
         # To click that is a reader of the report that went away, and it would end without a word.
         raise HarnessFault(f"a pipe of the tester broke: {error}") from error
-    return _reported(run, options.out, formats, is_whole=given["verbose"])
+    return _reported(run._replace(location=given["location"]), options.out, formats, is_whole=given["verbose"])
 
 
 @program.command()
@@ -183,7 +194,8 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True)
-@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md; into --out.")
+@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md,pr,sarif; into --out.")
+@click.option("--location", type=_RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
@@ -212,7 +224,7 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
         run = conduct(options)
     except NoSuchScenario as error:
         raise click.UsageError(str(error)) from None
-    return _reported(run, given["out"], formats, is_whole=given["verbose"])
+    return _reported(run._replace(location=given["location"]), given["out"], formats, is_whole=given["verbose"])
 
 
 def _examples(urls: tuple[str, ...]) -> Any:

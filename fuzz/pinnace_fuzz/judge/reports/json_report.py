@@ -31,6 +31,8 @@ class JudgedRun(NamedTuple):
     exit_code: int
     rulebook: Mapping[str, Any] | None = None
     """Id of a rule -> its level, origin and text; None: the rules of the specification."""
+    location: str = ""
+    """The file of the agent's repository at which code scanning shows findings; empty: none."""
 
 
 def as_json(run: JudgedRun) -> dict[str, Any]:
