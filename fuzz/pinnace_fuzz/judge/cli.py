@@ -140,6 +140,7 @@ def program() -> None:
 @click.option("--campaign", "campaigns", multiple=True, help="Only these campaigns; `none` for scenarios alone.")
 @click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md,pr,sarif; into --out.")
 @click.option("--location", type=_RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
+@click.option("--reproduce", type=click.Path(path_type=Path, file_okay=False), help="Write a script for each finding.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
@@ -181,6 +182,8 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     except BrokenPipeError as error:
         # To click that is a reader of the report that went away, and it would end without a word.
         raise HarnessFault(f"a pipe of the tester broke: {error}") from error
+    if given["reproduce"] is not None:
+        _reproductions(run, options.adapter, given["reproduce"])
     return _reported(run._replace(location=given["location"]), options.out, formats, is_whole=given["verbose"])
 
 
@@ -314,6 +317,15 @@ def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) 
         click.echo("nothing was judged, or every command was refused: no verdict on the agent", err=True)
     code: int = run.exit_code
     return code
+
+
+def _reproductions(run: Any, adapter_: Any, folder: Path) -> None:
+    from pinnace_fuzz.judge.html.reading import read_report
+    from pinnace_fuzz.judge.reports.json_report import as_json
+    from pinnace_fuzz.judge.reports.reproducing import write_reproductions
+
+    for path in write_reproductions(read_report(as_json(run), 1), adapter_, folder):
+        click.echo(str(path / "reproduce.sh"), err=True)
 
 
 def _campaigns(named: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...] | None:

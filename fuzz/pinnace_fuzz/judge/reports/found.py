@@ -53,7 +53,10 @@ def findings(report: AgentReport) -> list[Found]:
             if (known := found.get(name)) is not None:
                 found[name] = known._replace(occurrences=known.occurrences + 1)
                 continue
-            rule = next((each for each in finding.rules if each in report.rules), finding.source)
+            known_rules = [each for each in finding.rules if each in report.rules]
+            # Another project cares first for what its own protocol asks.
+            known_rules.sort(key=lambda each: report.rules[each].origin == "ours")
+            rule = known_rules[0] if known_rules else finding.source
             found[name] = Found(name, case, finding, rule, report.rules.get(rule), 1)
     # The sort is stable: within a tier the worst verdict stays first.
     return sorted(found.values(), key=lambda each: ("must", "should", "ours").index(each.tier))
