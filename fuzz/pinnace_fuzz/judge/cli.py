@@ -305,7 +305,10 @@ def _verdicts(report: dict[str, Any]) -> str:
 
 def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) -> int:
     """Write the reports of a run and return its exit code."""
+    from pinnace_fuzz.judge.html.reading import read_report
+    from pinnace_fuzz.judge.reports.closing import closing
     from pinnace_fuzz.judge.reports.formats import write_reports
+    from pinnace_fuzz.judge.reports.json_report import as_json
     from pinnace_fuzz.judge.reports.text import terminal
 
     click.echo(terminal(run))
@@ -313,6 +316,7 @@ def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) 
         _whole(run.cases)
     for path in write_reports(run, out, formats):
         click.echo(str(path), err=True)
+    click.echo(f"\n{closing(read_report(as_json(run), 1))}")
     if run.exit_code == NOTHING_JUDGED_EXIT:
         click.echo("nothing was judged, or every command was refused: no verdict on the agent", err=True)
     code: int = run.exit_code
