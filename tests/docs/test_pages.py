@@ -352,7 +352,9 @@ def test_a_long_command_has_the_options_that_a_page_shows(page: str, line: str) 
         scripts = tomllib.loads(project)["project"]["scripts"]
         module, _, function = scripts[name].partition(":")
         program = ["-P", "-c", f"from {module} import {function}; {function}()"]
-        program.append(words[0] if words and words[0] in {"acp", "merge", "observe", "page", "replay"} else "judge")
+        program.append(
+            words[0] if words and words[0] in {"acp", "compare", "merge", "observe", "page", "replay"} else "judge"
+        )
     else:
         program = words[: 3 if words[0] == "-P" else 1]
     shown = help_of(*program)

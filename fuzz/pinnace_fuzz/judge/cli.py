@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import click
@@ -35,9 +35,9 @@ from pinnace_spec.profiles.generations import GENERATIONS
 USAGE_EXIT: Final = 3
 START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
-FORMATS: Final = ("html", "junit", "json", "md")
+FORMATS: Final = ("html", "junit", "json", "md", "pr", "sarif")
 _NONE: Final = "none"
-_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge")
+_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge", "compare")
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -60,6 +60,16 @@ class _Formats(click.ParamType[Any]):
             if each not in FORMATS:
                 self.fail(f"{each!r} is none of {', '.join(FORMATS)}", param, ctx)
         return names
+
+
+class _RepositoryFile(click.ParamType[Any]):
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = PurePosixPath(str(value))
+        if path.is_absolute() or ".." in path.parts:
+            self.fail(f"{value!r} is not a path below the root of a repository, such as src/main.py", param, ctx)
+        return str(path) if path.parts else ""
 
 
 class _Shard(click.ParamType[Any]):
@@ -128,7 +138,9 @@ def program() -> None:
 @click.option("--time", "time_s", type=_Seconds(), default="10m", show_default=True)
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--campaign", "campaigns", multiple=True, help="Only these campaigns; `none` for scenarios alone.")
-@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md; into --out.")
+@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md,pr,sarif; into --out.")
+@click.option("--location", type=_RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
+@click.option("--reproduce", type=click.Path(path_type=Path, file_okay=False), help="Write a script for each finding.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
@@ -170,7 +182,9 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     except BrokenPipeError as error:
         # To click that is a reader of the report that went away, and it would end without a word.
         raise HarnessFault(f"a pipe of the tester broke: {error}") from error
-    return _reported(run, options.out, formats, is_whole=given["verbose"])
+    if given["reproduce"] is not None:
+        _reproductions(run, options.adapter, given["reproduce"])
+    return _reported(run._replace(location=given["location"]), options.out, formats, is_whole=given["verbose"])
 
 
 @program.command()
@@ -183,7 +197,8 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
 @click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True)
-@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md; into --out.")
+@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md,pr,sarif; into --out.")
+@click.option("--location", type=_RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
@@ -212,7 +227,7 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
         run = conduct(options)
     except NoSuchScenario as error:
         raise click.UsageError(str(error)) from None
-    return _reported(run, given["out"], formats, is_whole=given["verbose"])
+    return _reported(run._replace(location=given["location"]), given["out"], formats, is_whole=given["verbose"])
 
 
 def _examples(urls: tuple[str, ...]) -> Any:
@@ -290,7 +305,10 @@ def _verdicts(report: dict[str, Any]) -> str:
 
 def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) -> int:
     """Write the reports of a run and return its exit code."""
+    from pinnace_fuzz.judge.html.reading import read_report
+    from pinnace_fuzz.judge.reports.closing import closing
     from pinnace_fuzz.judge.reports.formats import write_reports
+    from pinnace_fuzz.judge.reports.json_report import as_json
     from pinnace_fuzz.judge.reports.text import terminal
 
     click.echo(terminal(run))
@@ -298,10 +316,20 @@ def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) 
         _whole(run.cases)
     for path in write_reports(run, out, formats):
         click.echo(str(path), err=True)
+    click.echo(f"\n{closing(read_report(as_json(run), 1))}")
     if run.exit_code == NOTHING_JUDGED_EXIT:
         click.echo("nothing was judged, or every command was refused: no verdict on the agent", err=True)
     code: int = run.exit_code
     return code
+
+
+def _reproductions(run: Any, adapter_: Any, folder: Path) -> None:
+    from pinnace_fuzz.judge.html.reading import read_report
+    from pinnace_fuzz.judge.reports.json_report import as_json
+    from pinnace_fuzz.judge.reports.reproducing import write_reproductions
+
+    for path in write_reproductions(read_report(as_json(run), 1), adapter_, folder):
+        click.echo(str(path / "reproduce.sh"), err=True)
 
 
 def _campaigns(named: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -439,6 +467,41 @@ def merge(reports: tuple[Path, ...], output: Path) -> int:
     click.echo(str(output), err=True)
     code: int = report["summary"]["exit_code"]
     return code
+
+
+@program.command()
+@click.argument("reports", nargs=-1, required=True, metavar="OLD.json… NEW.json", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["text", "json", "md"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file instead of standard output.")
+def compare(reports: tuple[Path, ...], form: str, output: Path | None) -> int:
+    """Compare the JSON reports of two states of an agent; exit with 1 only if a finding is new.
+
+    Several OLD reports are of one state: what only some of them have found is flaky.
+    """
+    from pinnace_fuzz.judge.html.reading import NotAReport, read_file, read_report
+    from pinnace_fuzz.judge.reports import compared_text
+    from pinnace_fuzz.judge.reports.comparing import as_json
+    from pinnace_fuzz.judge.reports.comparing import compare as compared
+
+    if len(reports) < 2:
+        raise click.UsageError("compare needs two reports: an old one and a new one")
+    try:
+        *old, new = [read_report(read_file(path), number) for number, path in enumerate(reports, 1)]
+    except (NotAReport, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    comparison = compared(old, new)
+    match form:
+        case "json":
+            written = json.dumps(as_json(comparison), ensure_ascii=True, indent=1) + "\n"
+        case "md":
+            written = compared_text.markdown(comparison)
+        case _:
+            written = compared_text.text(comparison) + "\n"
+    if output is None:
+        click.echo(written, nl=False)
+    else:
+        output.write_text(written, encoding="utf-8")
+    return comparison.exit_code
 
 
 def _arranged(arguments: Sequence[str]) -> list[str]:

@@ -39,6 +39,12 @@ ORDER: tuple[Verdict, ...] = (
 )
 """The worst first."""
 
+
+def is_invariant(source: str) -> bool:
+    """Return whether what a finding violates is an invariant of the specification, which has rules of its own."""
+    return source.startswith("I-")
+
+
 Shutdown = Literal["clean", "late", "code", "hang", "killed", "leftovers", "crash", "none"]
 
 
@@ -62,7 +68,7 @@ class Finding(NamedTuple):
     @property
     def signature(self) -> str:
         """What two findings of the same fault share."""
-        return self.source if self.source.startswith("I-") else f"{self.source}:{','.join(self.rules)}"
+        return self.source if is_invariant(self.source) else f"{self.source}:{','.join(self.rules)}"
 
 
 class ProcessLog(NamedTuple):

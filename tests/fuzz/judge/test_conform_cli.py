@@ -31,6 +31,7 @@ def test_a_violation_exits_with_1_and_shows_what_proves_it(tmp_path: Path, capsy
     assert "CRASH ERR/no-object-null" in out
     assert "1 > null" in out
     assert "TypeError: null has no fields" in out
+    assert "NOT CONFORMANT: 3 findings:" in out.splitlines()[-12:]
 
 
 def test_what_the_baseline_expects_exits_with_0_and_what_it_expects_in_vain_with_2(tmp_path: Path) -> None:

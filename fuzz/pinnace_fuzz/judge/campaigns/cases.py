@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pinnace_fuzz.judge.reports.identity import GENERATED_IDS
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 
@@ -53,7 +54,9 @@ def named(source: Mapping[str, Any], campaign: str) -> Scenario:
     """Give a case the id that follows from what it plays."""
     played = {key: value for key, value in source.items() if key not in ("id", "title", "rules")}
     digest = hashlib.sha256(json.dumps(played, sort_keys=True).encode()).hexdigest()[:10]
-    return read_scenario({**source, "id": f"HUNT/{campaign}-{digest}", "title": f"Found by the campaign {campaign}."})
+    return read_scenario(
+        {**source, "id": f"{GENERATED_IDS}{campaign}-{digest}", "title": f"Found by the campaign {campaign}."}
+    )
 
 
 def numbered(commands: Sequence[Command]) -> list[Command]:

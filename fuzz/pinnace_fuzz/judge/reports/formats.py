@@ -14,11 +14,25 @@ def _page(run: JudgedRun) -> str:
     return of_run(run)
 
 
+def _sarif(run: JudgedRun) -> str:
+    from pinnace_fuzz.judge.reports.sarif import text
+
+    return text(run)
+
+
+def _pull_request(run: JudgedRun) -> str:
+    from pinnace_fuzz.judge.reports.pull_request import text
+
+    return text(run)
+
+
 WRITERS: Mapping[str, tuple[str, Callable[[JudgedRun], str]]] = {
     "html": ("report.html", _page),
     "json": ("report.json", report_json.text),
     "junit": ("junit.xml", report_text.junit),
     "md": ("report.md", report_text.markdown),
+    "sarif": ("report.sarif", _sarif),
+    "pr": ("pull-request.md", _pull_request),
 }
 """Format -> file and what writes it."""
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from pinnace_fuzz.judge.reports.identity import identity
 from pinnace_fuzz.judge.reports.transcript import lines_of, reproduction, transcript
 from pinnace_fuzz.judge.results import CaseResult, Finding
 from pinnace_spec import data
@@ -30,6 +31,8 @@ class JudgedRun(NamedTuple):
     exit_code: int
     rulebook: Mapping[str, Any] | None = None
     """Id of a rule -> its level, origin and text; None: the rules of the specification."""
+    location: str = ""
+    """The file of the agent's repository at which code scanning shows findings; empty: none."""
 
 
 def as_json(run: JudgedRun) -> dict[str, Any]:
@@ -77,7 +80,7 @@ def _case(case: CaseResult, run: JudgedRun) -> dict[str, Any]:
         "seconds": round(case.seconds, 3),
         "reproduced": list(case.reproduced),
         "cells": [{"state": cell.state, "command": cell.command} for cell in case.cells],
-        "findings": [_finding(each) for each in case.findings],
+        "findings": [_finding(each, scenario.id) for each in case.findings],
         "scenario": scenario.source if is_interesting else {},
         "processes": [
             {
@@ -106,8 +109,9 @@ def _line(line: Mapping[str, Any]) -> dict[str, Any]:
     return dict(line)
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, case: str) -> dict[str, Any]:
     return {
+        "identity": identity(case, finding.source, finding.rules, finding.text).digest,
         "source": finding.source,
         "rules": list(finding.rules),
         "level": finding.level,
