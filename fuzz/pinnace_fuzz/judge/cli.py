@@ -252,6 +252,8 @@ def _on_engine(command: tuple[str, ...], adapter_name: str, formats: tuple[str, 
         raise click.UsageError("--engine runs all shards: it goes with no --shard")
     if given["verbose"] or not set(formats) <= {"json", "html"}:
         raise click.UsageError("--engine reports json, and html: it goes with no other --report, nor with --verbose")
+    if given["reproduce"] is not None or given["location"]:
+        raise click.UsageError("--engine judges in other processes: it goes with no --reproduce, nor with --location")
     _examples(given["urls"])
     out: Path = given["out"]
 
