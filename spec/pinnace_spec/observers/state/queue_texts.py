@@ -188,6 +188,9 @@ class QueueTexts:
             return
         text.accepted = number
         text.is_handled = data.get("disposition") in {"handled", "duplicate"}
+        if data.get("disposition") == "duplicate" and text.queued:
+            # The queue was shown before this answer: what it shows is the message of a former process.
+            self.restored.append(text.reported or text.words)
         is_newest = self.last_accepted is None or text.sent.number > self.last_accepted.sent.number
         if is_newest and not text.is_handled:
             self.last_accepted = text
