@@ -151,6 +151,8 @@ class Disk:
         self.faults = faults
         self.operations = 0
         """Changes and flushes until now, over all lives."""
+        self.failures = 0
+        """Operations that have failed until now, over all lives."""
         self.on_operation: Callable[[], None] = _nothing
         """Called before each; it may call `stop`."""
         self.is_stopped = False
@@ -383,6 +385,7 @@ class Disk:
             self._fail(errno.ENOSPC)
 
     def _fail(self, number: int) -> NoReturn:
+        self.failures += 1
         self._note(f"fails: {errno.errorcode[number]}")
         self._raise(number)
 

@@ -19,10 +19,11 @@ from typing import Final, Literal, NamedTuple
 import trio
 from trio.testing import MockClock
 
+from pinnace_fuzz.session_verdict import queued_texts
 from pinnace_fuzz.simulation.client import Client, Ledger
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script
-from pinnace_fuzz.simulation.oracles import find_lost, find_violations, session_files
+from pinnace_fuzz.simulation.oracles import find_lost, find_unannounced, find_violations, session_files
 from pinnace_fuzz.simulation.program import Program
 from pinnace_fuzz.simulation.scheduling import StepCounter, scheduled_by, simulated_clock
 from pinnace_fuzz.simulation.streams import Pipe
@@ -39,8 +40,12 @@ _EXIT_S: Final = 30.0
 # 2026-01-01; the wall clock begins somewhere.
 _EPOCH_NS: Final = 1_767_225_600 * 10**9
 _RESTART_S: Final = 1.0
+# Flushes are fewer than writes, and only one behind which nothing is written shows.
 _RATES: Final = (0.0, 0.0, 0.01, 0.05)
+_FLUSH_RATES: Final = (0.0, 0.0, 0.1, 0.4)
 _LOGGER: Final = "pinnace"
+SESSION: Final = "simulated"
+"""The id of the session with which each life begins."""
 
 
 class Finding(NamedTuple):
@@ -158,11 +163,16 @@ class _Simulation:
                     crash,
                     step if crash and is_by_step else 0,
                     1 + draws.randrange(_MOST_CRASH_OPERATION) if crash and not is_by_step else 0,
-                    DiskFaults(*(draws.choice(_RATES) for _ in DiskFaults._fields)) if is_faulty else EMPTY_FAULTS,
+                    _faults(draws) if is_faulty else EMPTY_FAULTS,
                     draws.choice((0.0, 0.1, 0.3)),
                 )
             )
         return [*plans, _Plan(1 + draws.randrange(_MOST_ACTIONS), None, 0, 0, EMPTY_FAULTS, 0.0)]
+
+
+def _faults(draws: random.Random) -> DiskFaults:
+    no_space, write, flush, short = (draws.choice(rates) for rates in (_RATES, _RATES, _FLUSH_RATES, _RATES))
+    return DiskFaults(no_space=no_space, write_error=write, flush_error=flush, short_write=short)
 
 
 class _Life:
@@ -189,6 +199,13 @@ class _Life:
         script.write_bytes(draw_script(of.draws(f"model {self._number}"), trouble=plan.trouble))
         is_fresh = not session_files(of.disk.contents())
         of.disk.begin()
+        failures = of.disk.failures
+        left = [
+            text
+            for name, data in session_files(of.disk.contents()).items()
+            if SESSION in name
+            for text in queued_texts(data)
+        ]
         of.disk.faults = plan.faults
         of.disk.on_operation = self._on_operation
         with scheduled_by(of.draws(f"schedule {self._number}")):
@@ -198,16 +215,19 @@ class _Life:
         of.begun_s = of.trace.time_s + _RESTART_S
         if self._has_crashed and plan.crash == "machine":
             of.disk.lose_power()
-        self._judge(is_fresh=is_fresh)
+        self._judge(left, is_fresh=is_fresh, has_failed=of.disk.failures > failures)
 
-    def _judge(self, *, is_fresh: bool) -> None:
+    def _judge(self, left: list[str], *, is_fresh: bool, has_failed: bool) -> None:
         of = self._of
         for text in find_lost(of.ledger, session_files(of.disk.contents())):
             of.report("messages", text)
         assert self._client is not None
         end = End("killed") if self._has_crashed else End("exit" if self._ended.is_set() else "hang", self._exit)
-        for text in find_violations(self._client.steps, end, is_fresh=is_fresh):
+        for text in find_violations(self._client.steps, end, is_fresh=is_fresh, has_failed=has_failed):
             of.report("observers", text)
+        if not self._has_crashed:
+            for text in find_unannounced(left, self._client.steps):
+                of.report("queue", text)
 
     # Around each step.
 
@@ -267,7 +287,7 @@ class _Life:
         of = self._of
         flags = (
             *("--model", MODEL, "--tools", TOOLS, "--protocol", "pi"),
-            *("--session-dir", str(of.sessions), "--session-id", "simulated"),
+            *("--session-dir", str(of.sessions), "--session-id", SESSION),
         )
         environment = {
             "HOME": str(of.home),
