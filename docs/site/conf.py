@@ -56,7 +56,7 @@ CONTENTS: Final = {
         "sessions "
         "durable-agents fleet recipes editors terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
-        "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos measurements "
+        "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos simulation measurements "
         "sandbox-attempts measurements/batches measurements/growth measurements/host measurements/editors "
         "measurements/terminal",
         "Development": "../CONTRIBUTING architecture decisions/README ../spec/README ../CHANGELOG",

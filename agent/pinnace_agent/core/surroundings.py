@@ -1,14 +1,18 @@
-"""What belongs to one agent and is used everywhere: its environment, its working folder, and values of its own.
+"""What belongs to one agent and is used everywhere: its environment, folder and system, and values of its own.
 
 A process that is one agent has those of the process. A process with several agents gives each its own, by a variable
 of the context that all tasks and worker threads of an agent inherit. Has no access to what the values are.
 """
 
 import os
+import time
 from collections.abc import Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.core.ports.system import System
 
 Value = TypeVar("Value")
 
@@ -16,10 +20,25 @@ Value = TypeVar("Value")
 class Surroundings:
     """The surroundings of one agent."""
 
-    def __init__(self, environment: MutableMapping[str, str], folder: str | None = None) -> None:
-        """Take an environment, which the agent may change, and the absolute path of a folder; None: the process'."""
+    def __init__(
+        self,
+        environment: MutableMapping[str, str],
+        folder: str | None = None,
+        system: "System" = os,
+        wall_time_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Take what is the agent's.
+
+        Args:
+            environment: The agent may change it.
+            folder: The absolute path of a folder; None: the process'.
+            system: Keeps its session files.
+            wall_time_ns: Returns nanoseconds since the epoch.
+        """
         self.environment = environment
         self.folder = folder
+        self.system = system
+        self.wall_time_ns = wall_time_ns
         self.values: dict[object, object] = {}
         """Those of `PerAgent`."""
 
@@ -40,6 +59,16 @@ def working_folder() -> str:
         FileNotFoundError: It does not exist any more.
     """
     return _CURRENT.get().folder or os.getcwd()
+
+
+def system() -> "System":
+    """Return what keeps the session files of the agent that runs this code."""
+    return _CURRENT.get().system
+
+
+def wall_time_ns() -> int:
+    """Return the wall clock of the agent that runs this code, in nanoseconds since the epoch."""
+    return _CURRENT.get().wall_time_ns()
 
 
 def is_embedded() -> bool:

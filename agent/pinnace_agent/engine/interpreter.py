@@ -51,7 +51,6 @@ if TYPE_CHECKING:  # for annotations alone
 _log = logging.getLogger("pinnace.host")
 
 _NEW_INSTANCE = frozenset({"instance_ready", "switch_ok", "reload_ok", "reload_failed"})
-_ANSWERS = (fx.Accept, fx.AcceptCompact, fx.Answer, fx.AnswerNavigation, fx.AnswerShell, fx.Perform, fx.Refuse)
 
 
 def no_extensions(_agent: "EffectInterpreter", _folder: str | None) -> None:
@@ -211,9 +210,6 @@ class EffectInterpreter:
                     return
                 for effect in effects:
                     self._try(effect)
-                    if not self._has_answered and isinstance(effect, _ANSWERS):
-                        self._has_answered = True
-                        self._announce_queue()
                 self._limits.check()
         finally:
             self._busy = False
@@ -221,8 +217,15 @@ class EffectInterpreter:
         if self.extensions is not None and self.idle.is_idle:
             self.extensions.idle_reached()
 
+    def first_answered(self) -> None:
+        """The first command was answered, by an effect or beside the statechart: the restored queue is reported."""
+        self._has_answered = True
+        if self._is_queue_unannounced:
+            self._is_queue_unannounced = False
+            self.submit(InternalEvent("queue_announced"))
+
     def _announce_queue(self) -> None:
-        """Report what the session's file has left queued, once a command was answered."""
+        """Report what the session's file has left queued, if a command was answered before."""
         if self._is_queue_unannounced and self._has_answered:
             self._is_queue_unannounced = False
             self._inbox.append(InternalEvent("queue_announced"))

@@ -66,7 +66,8 @@ class SessionManager:
         self._own: tuple[int, UserMessage] | None = None  # the message in preflight: its place, unless not appended
         self._own_problem: str | None = None
         self._plans: dict[int, SessionReplacement] = {}
-        self._former: set[Session] = set()  # not current any more, not yet closed
+        # Not current any more, not yet closed; in the order in which they were left, in which they are closed.
+        self._former: dict[Session, None] = {}
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
         self.queue = DurableQueue(session, agent)
         self._adopt(session)
@@ -206,7 +207,7 @@ class SessionManager:
         # What is queued is returned by this; what was sent behind the command is accepted, in the new session.
         self.queue.replace(session, partial(self._agent.submit, InternalEvent("switch_ok", effect.job)))
         former.users -= 1
-        self._former.add(former)
+        self._former[former] = None
         self.close_unused()
 
     # DEVIATION D-74: the extensions of the session before are there until the new one is whole.
@@ -265,7 +266,7 @@ class SessionManager:
         session.thinking_level = self.preferred_level if model is None else clamp_level(model, self.preferred_level)
 
     def _adopt(self, session: Session) -> None:
-        self._former.discard(session)
+        self._former.pop(session, None)
         session.users += 1
         session.on_problem = partial(self._report_problem, session)
         session.on_appended = partial(self._save, session)
@@ -300,7 +301,7 @@ class SessionManager:
         """
         for session in tuple(self._former):
             if session.users == 0 and _is_written(session):
-                self._former.discard(session)
+                del self._former[session]
                 # If its task is cancelled before its first step, the end of the process closes it.
                 self._jobs.start(f"close:{id(session)}", self._library.begin_close(session), _nothing)
 

@@ -6,7 +6,6 @@ its result before `Cancelled` leaves. A call that takes too long ends alone (R-L
 """
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -223,7 +222,7 @@ async def _execute(log: RunRecorder, call: _Prepared, refusal: Refusal, gates: C
         return
     if call.is_gated:
         call.context.on_update(ToolResult([]))  # the client learns that it was not refused
-    started = time.monotonic()
+    started = trio.current_time()
     context = call.context
     limit, limit_s = context.time_limit, context.timeout_s
     if limit_s is not None:
@@ -261,7 +260,7 @@ async def _execute(log: RunRecorder, call: _Prepared, refusal: Refusal, gates: C
         except Exception as error:  # a tool's defect is a result that the model can act on; the batch continues
             result = error_result(str(error) or type(error).__name__)
         finally:
-            duration_ms = round((time.monotonic() - started) * 1000)
+            duration_ms = round((trio.current_time() - started) * 1000)
         if gates is not None and (hooks := gates.hooks) is not None and has_run:
             # Likewise: what was done is not undone by an abort.
             result = await hooks.result_of(call.position, call.tool, call.arguments, result)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal, Self
 
+from pinnace_agent.core.surroundings import system
 from pinnace_agent.files.folders import flush_folder
 from pinnace_agent.files.opener import FilePlace, place_of
 
@@ -152,38 +153,56 @@ class _TemporaryFile:
         """
         stem = os.fsencode(target.name)[:_STEM_BYTES].decode("utf-8", "ignore")
         self._target = target
-        self._place = target._replace(name=f".{stem}.{os.urandom(8).hex()}.tmp")
-        self.descriptor = self._place.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        self._file = os.fdopen(self.descriptor, "wb")
+        self._place = target._replace(name=f".{stem}.{system().urandom(8).hex()}.tmp")
+        self._system = system()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.descriptor = self._system.open(self._place.name, flags, mode, dir_fd=self._place.folder)
+        self._is_open = True
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Closing writes what could not be written before once more.
         with suppress(OSError):
-            self._file.close()
+            self._close()
         with suppress(OSError):  # not there after a rename; after `link` it is a second name and nothing else
-            os.unlink(self._place.name, dir_fd=self._place.folder)
+            self._system.unlink(self._place.name, dir_fd=self._place.folder)
 
     def write(self, chunks: Iterable[bytes]) -> None:
         """Write the content."""
-        self._file.writelines(chunks)
-        self._file.flush()
+        waiting = bytearray()
+        for chunk in chunks:
+            waiting += chunk
+            if len(waiting) >= _COPIED_BYTES:
+                self._write(waiting)
+                waiting = bytearray()
+        self._write(waiting)
+
+    def _write(self, data: bytearray) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._system.write(self.descriptor, left) :]
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._system.close(self.descriptor)
 
     def flush(self) -> None:
         """Bring the content to the disk."""
-        os.fsync(self.descriptor)
+        self._system.fsync(self.descriptor)
 
     def rename(self) -> None:
         """Take the target's name, and its place if there is one."""
-        self._file.close()  # network file systems report failed writes here
-        os.replace(self._place.name, self._target.name, src_dir_fd=self._place.folder, dst_dir_fd=self._target.folder)
+        self._close()  # network file systems report failed writes here
+        self._system.rename(
+            self._place.name, self._target.name, src_dir_fd=self._place.folder, dst_dir_fd=self._target.folder
+        )
 
     def link(self) -> None:
         """Take the target's name, which nothing may have."""
-        self._file.close()
-        os.link(
+        self._close()
+        self._system.link(
             self._place.name,
             self._target.name,
             src_dir_fd=self._place.folder,

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pinnace_agent.core.surroundings import system
+
 FOLDER_MODE: Final = 0o700
 _OTHERS_MAY_READ: Final = stat.S_IRGRP | stat.S_IROTH
 _OTHERS_MAY_ENTER: Final = stat.S_IXGRP | stat.S_IXOTH
@@ -32,7 +34,7 @@ def make_folder(path: Path) -> None:
         for folder in reversed(missing):
             # Another process may make it at the same moment; what is no folder fails in the next step.
             with suppress(FileExistsError):
-                folder.mkdir(FOLDER_MODE)
+                system().mkdir(folder, FOLDER_MODE)
     except ValueError:  # a NUL character, or one that no file name has
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path)) from None
     if not path.is_dir():
@@ -42,16 +44,37 @@ def make_folder(path: Path) -> None:
 def flush_folder(folder: Path | str, *, dir_fd: int | None = None) -> None:
     """Bring the names in a folder to the disk, where the file system can do that and the folder may be read."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+        descriptor = system().open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
     except PermissionError:
         return
     try:
-        os.fsync(descriptor)
+        system().fsync(descriptor)
     except OSError as error:
         if error.errno not in _NO_FLUSH:
             raise
     finally:
-        os.close(descriptor)
+        system().close(descriptor)
+
+
+def folders_to_flush(folder: Path) -> list[Path]:
+    """Return the folders that bring a name in `folder` to the disk, and the names of the folders on its way.
+
+    A process that made a folder may have been killed before it could flush the name, so those above count too, as far
+    as they are for the user alone, as `make_folder` makes them, and the first one that is not.
+    """
+    found = [folder]
+    while _is_private(folder) and folder.parent != folder:
+        folder = folder.parent
+        found.append(folder)
+    return found
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == FOLDER_MODE
 
 
 def loose_modes(path: Path) -> str | None:

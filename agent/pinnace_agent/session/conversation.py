@@ -7,12 +7,12 @@ Has no access to records, queues or providers. Without a file everything stays i
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.surroundings import wall_time_ns
 from pinnace_agent.session.context import ContextIndex
 from pinnace_agent.session.identity import iso_time, new_entry_id, new_session_id
 from pinnace_agent.session.store.entries import StoredMessage
@@ -251,7 +251,7 @@ class Session:
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds since the epoch, never earlier than it was before (I-EVT-12)."""
-        self._last_ms = max(self._last_ms, time.time_ns() // 1_000_000)
+        self._last_ms = max(self._last_ms, wall_time_ns() // 1_000_000)
         return self._last_ms
 
     def reserve_entry_id(self) -> str:

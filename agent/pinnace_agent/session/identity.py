@@ -3,12 +3,12 @@
 Uses the clock and random bytes for ids, nothing else.
 """
 
-import os
-import time
 import uuid
 from collections.abc import Container
 from datetime import UTC, datetime
 from typing import Final
+
+from pinnace_agent.core.surroundings import system, wall_time_ns
 
 # 32 random bits: in a session of a million entries one try in 4,000 meets an id that is taken. A hundred in a row that
 # do are no accident of numbers, so the id gets longer instead.
@@ -27,8 +27,8 @@ def new_message_id() -> str:
 
 
 def _uuid7() -> str:
-    milliseconds = time.time_ns() // 1_000_000
-    bits = milliseconds << 80 | int.from_bytes(os.urandom(10))
+    milliseconds = wall_time_ns() // 1_000_000
+    bits = milliseconds << 80 | int.from_bytes(system().urandom(10))
     bits = bits & ~(0xF << 76) | 0x7 << 76  # version 7
     bits = bits & ~(0x3 << 62) | 0x2 << 62  # the variant of RFC 9562
     return str(uuid.UUID(int=bits))
@@ -37,7 +37,7 @@ def _uuid7() -> str:
 def new_entry_id(taken: Container[str]) -> str:
     """Return an id that is not taken: eight hexadecimal digits, or a UUID if none of those is found free."""
     for _ in range(_ENTRY_ID_TRIES):
-        entry_id = os.urandom(_ENTRY_ID_BYTES).hex()
+        entry_id = system().urandom(_ENTRY_ID_BYTES).hex()
         if entry_id not in taken:
             return entry_id
     return str(uuid.uuid4())

@@ -8,7 +8,6 @@ Rules R-SES-03, R-SES-06, R-SES-07.
 
 import json
 import os
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.core.surroundings import system, wall_time_ns
 from pinnace_agent.files.folders import make_folder
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.conversation import Session, SessionReport
@@ -328,7 +328,7 @@ class Library:
         if session.file is not None:
             session.file.abandon()
             with suppress(OSError):
-                session.file.path.unlink(missing_ok=True)
+                system().unlink(session.file.path)
 
     def all_open(self) -> Sequence[Session]:
         """Return all sessions with a file that are not closed."""
@@ -422,4 +422,4 @@ def _lines(entries: Sequence[Entry], raw: dict[int, bytes]) -> Iterator[bytes]:
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return wall_time_ns() // 1_000_000

@@ -189,7 +189,7 @@ class AgentThread:
             os.close(ending)
 
     def _serve(self, stdin: int, stdout: int, starting: int) -> int:
-        options = _options(self.command[1:], self._surroundings)
+        options = options_of_program(self.command[1:], self._surroundings)
         prepared = prepare(options)
         run = self._run = ProcessRun(prepared, make_projection(options.protocol), owns_process=False)
         # Streams close what they are given, at different times.
@@ -220,7 +220,7 @@ class AgentThread:
         return run.exit_code()
 
 
-def _options(words: Sequence[str], surroundings: Surroundings) -> Options:
+def options_of_program(words: Sequence[str], surroundings: Surroundings) -> Options:
     """Read the flags.
 
     Raises:

@@ -31,6 +31,7 @@ from pinnace_statechart.triggers import InternalEvent
 
 if TYPE_CHECKING:  # loaded behind the first answer, or with extensions
     from pinnace_rpc.server.last_resort import LastResort
+    from pinnace_rpc.server.streams import Output
 
 _log = logging.getLogger("pinnace.process")
 
@@ -250,13 +251,13 @@ class ProcessRun:
         await self.outbox.begun.wait()
         self._guard()
 
-    async def live(self, stdout_fd: int, tasks: tuple[Task, ...]) -> None:
-        """Run these tasks beside the jobs; the arguments are those of `run`."""
+    async def live(self, stdout: "int | Output", tasks: tuple[Task, ...]) -> None:
+        """Run these tasks beside the jobs; the arguments are those of `run`, or an output without a descriptor."""
         pumped, ended = trio.Event(), trio.Event()
         try:
             async with trio.open_nursery() as outer:
-                stdout = stdio.Stdout(stdout_fd)
-                outer.start_soon(self._pump, stdout, pumped, name="pump")
+                output: Output = stdio.Stdout(stdout) if isinstance(stdout, int) else stdout
+                outer.start_soon(self._pump, output, pumped, name="pump")
                 outer.start_soon(self._work, outer, tasks, ended, name="work")
                 with self._unwinding:
                     await ended.wait()
@@ -266,7 +267,7 @@ class ProcessRun:
                 self._finish()
                 self.outbox.close()
                 guard = self._guard()
-                await stdout.wait_read(lambda: self.signal_number is not None, pumped, guard.begin if guard else bool)
+                await output.wait_read(lambda: self.signal_number is not None, pumped, guard.begin if guard else bool)
                 if not ended.is_set() and self._owns_process:
                     # A task that can't be cancelled: all is written and saved, and the process ends anyway.
                     if guard is not None:
@@ -377,7 +378,7 @@ class ProcessRun:
                 self.signal_number = number
                 self.stop(agent)
 
-    async def _pump(self, stdout: stdio.Stdout, pumped: trio.Event) -> None:
+    async def _pump(self, stdout: "Output", pumped: trio.Event) -> None:
         try:
             async with stdout:
                 await self.outbox.pump(stdout, stdout.write_now)

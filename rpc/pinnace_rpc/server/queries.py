@@ -4,13 +4,13 @@ One function a command, with its name. Each sees every command that was admitted
 anything and must not await; reads that take longer are in `slow_reads`.
 """
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pinnace_agent.config.models.models import supported_levels
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.surroundings import system
 from pinnace_agent.prompting.origin import Origin
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.tree import encode_nodes
@@ -63,7 +63,7 @@ def get_state(read: Read) -> Data:
         "pendingMessageCount": view.pending,
         "queuedMessageCount": view.pending,
         "queuePaused": view.is_queue_paused,
-        "pid": os.getpid(),
+        "pid": system().getpid(),
         "cwd": session.cwd,
         "projectTrusted": profile.resources.is_trusted(session.cwd),
         "toolApproval": agent.approval_mode,

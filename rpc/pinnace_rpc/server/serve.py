@@ -6,6 +6,7 @@ The reader never waits for work. The process and the statechart decide what happ
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -18,6 +19,9 @@ from pinnace_rpc.server.process import ProcessRun
 from pinnace_rpc.server.projection import make_projection
 from pinnace_rpc.server.startup import StartedAgent, prepare
 from pinnace_spec.wire.framing import LineDecoder, TooLong
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_rpc.server.streams import Input
 
 _log = logging.getLogger("pinnace.serve")
 
@@ -68,7 +72,7 @@ class Server:
         *,
         is_drained: bool,
         continues_queue: bool,
-        open_stdin: Callable[[], trio.lowlevel.FdStream] = stdio.open_stdin,
+        open_stdin: "Callable[[], Input]" = stdio.open_stdin,
     ) -> None:
         """Read nothing yet; `open_stdin` returns where commands come from."""
         self._open_stdin = open_stdin
@@ -81,8 +85,9 @@ class Server:
         # Before the first command is read, so that none of them meets a queue that is about to change.
         agent.interpreter.queue.restore(agent.interpreter.session, continues=self._continues_queue)
         decoder = LineDecoder()
-        async with self._open_stdin() as stdin:
-            if not self._is_drained:
+        stdin = self._open_stdin()
+        async with stdin:
+            if not self._is_drained and isinstance(stdin, trio.lowlevel.FdStream):
                 self._process.watch_stdin(stdin.fileno())
             try:
                 while chunk := await stdin.receive_some(stdio.READ_BYTES):

@@ -278,7 +278,12 @@ def compose(
     )
     warnings = prepared.profile.warnings
     warnings.begin()
-    commands = OpenCommands(outbox, closed, on_first=lambda: warnings.publish(outbox.emit))
+
+    def first_answered() -> None:
+        warnings.publish(outbox.emit)
+        interpreter.first_answered()
+
+    commands = OpenCommands(outbox, closed, on_first=first_answered)
     extensions = ExtensionFactory(prepared, commands, shutdown, before_extensions)
     interpreter = EffectInterpreter(
         Chart(state), prepared.session, prepared.library, prepared.profile, outbox, commands, jobs, extensions

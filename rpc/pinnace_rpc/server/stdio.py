@@ -163,7 +163,7 @@ class WidePipe:
 
 
 class Stdout(trio.abc.AsyncResource):
-    """The destination of records. Owns its descriptor. A pipe is wide while a large piece is written (`WidePipe`)."""
+    """The output of a process. Owns its descriptor. A pipe is wide while a large piece is written (`WidePipe`)."""
 
     def __init__(self, descriptor: int) -> None:
         """Take a descriptor over."""
@@ -201,13 +201,7 @@ class Stdout(trio.abc.AsyncResource):
     async def wait_read(
         self, is_signalled: Callable[[], bool], finished: trio.Event, on_progress: Callable[[], object] = bool
     ) -> None:
-        """Wait until everything is written, as long as the reader reads.
-
-        Args:
-            is_signalled: Whether a signal ends the process.
-            finished: Everything is written.
-            on_progress: Called at first, and for each progress.
-        """
+        """As `Output.wait_read` in `streams`."""
         taken, stalled_s = -1, 0.0
         while not finished.is_set() and stalled_s < (STALLED_AFTER_SIGNAL_S if is_signalled() else STALLED_S):
             stalled_s += LOOK_S

@@ -42,5 +42,5 @@ async def test_one_whose_closing_was_cancelled_before_it_began_is_closed_all_the
 def _replace(sessions: SessionManager, session: Session) -> None:
     former, sessions.session = sessions.session, session
     former.users -= 1
-    sessions._former.add(former)
+    sessions._former[former] = None
     sessions.close_unused()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pinnace_agent.core.surroundings import system
 from pinnace_agent.session.store.durability import Descriptor
 from pinnace_spec.rules.limits import MAX_SESSION_BYTES
 
@@ -91,6 +92,7 @@ class AppendFile:
             FileReplaced: It does not hold the bytes that the caller knows.
         """
         self.path: Final = path
+        self._system = system()
         self.descriptor = Descriptor(number)
         self.size = size
         self.is_torn = is_torn
@@ -159,7 +161,7 @@ class AppendFile:
             # It could not be opened again.
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         number = self.descriptor.number
-        count = os.write(number, data)
+        count = self._system.write(number, data)
         if count == 0:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         # With O_APPEND the position is set by the write itself, so it shows where our bytes are even if another
@@ -188,7 +190,7 @@ class AppendFile:
         try:
             if self.check_path().st_size != self.size or self.check_for_changes():
                 return False
-            os.ftruncate(number, self.size - count)
+            self._system.ftruncate(number, self.size - count)
             self.size -= count
             self._ending = self._read(max(0, self.size - _ENDING_BYTES), min(self.size, _ENDING_BYTES))
             self.is_torn = self.size > 0 and self._ending[-1:] != b"\n"
@@ -225,22 +227,22 @@ class AppendFile:
             FileReplaced: Something else is there.
             OSError: It could not be written. In each case everything is as before.
         """
-        temporary = self.path.with_name(f".pinnace-{os.urandom(8).hex()}.tmp")
-        number = os.open(temporary, _CREATING, FILE_MODE)
+        temporary = self.path.with_name(f".pinnace-{self._system.urandom(8).hex()}.tmp")
+        number = self._system.open(temporary, _CREATING, FILE_MODE)
         try:
             self._copy_to(number)
             if is_replacing:
                 self.check_path()
-                os.rename(temporary, self.path)
+                self._system.rename(temporary, self.path)
             else:
-                os.link(temporary, self.path)
+                self._system.link(temporary, self.path)
                 with suppress(OSError):  # a second name is all that it is
-                    os.unlink(temporary)
+                    self._system.unlink(temporary)
             status = os.fstat(number)
         except BaseException:
-            os.close(number)
+            self._system.close(number)
             with suppress(OSError):
-                os.unlink(temporary)
+                self._system.unlink(temporary)
             raise
         former, self.descriptor = self.descriptor, Descriptor(number)
         self._identity = status.st_dev, status.st_ino
@@ -251,7 +253,7 @@ class AppendFile:
         """Close a file that was made and in which nothing could be written, and take it away."""
         with suppress(OSError, FileReplaced):
             if self.check_path().st_size == 0:
-                os.unlink(self.path)
+                self._system.unlink(self.path)
         self.descriptor.release()
 
     def _copy_to(self, number: int) -> None:
@@ -265,7 +267,7 @@ class AppendFile:
                 copied += len(data)
             for start, kept in self._kept:
                 _write_all(number, kept, start)
-            os.fsync(number)
+            self._system.fsync(number)
         flags = fcntl.fcntl(number, fcntl.F_GETFL)
         fcntl.fcntl(number, fcntl.F_SETFL, flags | os.O_APPEND)
 
@@ -301,9 +303,9 @@ def open_for_appending(path: Path) -> int:
     Raises:
         OSError: It can't be read and appended to, or is no regular file.
     """
-    number = os.open(path, _APPENDING)
+    number = system().open(path, _APPENDING)
     if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
+        system().close(number)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return number
 
@@ -314,7 +316,7 @@ def create(path: Path) -> AppendFile:
     Raises:
         OSError: It can't be made (FileExistsError: something is there, if only a link).
     """
-    number = os.open(path, _CREATING | os.O_APPEND, FILE_MODE)
+    number = system().open(path, _CREATING | os.O_APPEND, FILE_MODE)
     _give_mode(number)
     return AppendFile(path, number, size=0, is_torn=False)
 
@@ -335,6 +337,6 @@ def _give_access(number: int, former: os.stat_result) -> None:
 def _write_all(number: int, data: bytes, start: int) -> None:
     left = memoryview(data)
     while left:
-        count = os.pwrite(number, left, start)
+        count = system().pwrite(number, left, start)
         left = left[count:]
         start += count

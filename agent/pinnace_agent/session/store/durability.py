@@ -9,11 +9,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from typing import Final
 
 import trio
 
+from pinnace_agent.core.surroundings import system
 from pinnace_agent.files.folders import flush_folder
 
 # A file system that can't flush at all: better is not to be had there, and every save would fail.
@@ -26,6 +28,7 @@ class Descriptor:
     def __init__(self, number: int) -> None:
         """Take over a descriptor, as its first user."""
         self.number: Final = number
+        self._system = system()
         self._users = 1
         self._lock = threading.Lock()
 
@@ -41,7 +44,7 @@ class Descriptor:
             is_last = self._users == 0
         if is_last:
             with suppress(OSError):  # NFS reports a failed write here; callers that need to know have flushed before
-                os.close(self.number)
+                self._system.close(self.number)
 
 
 class Flush:
@@ -71,7 +74,7 @@ class Durability:
         """Begin with nothing written.
 
         Args:
-            flush: Brings a descriptor's content to the disk: `os.fdatasync`.
+            flush: Brings a descriptor's content to the disk: `fdatasync`.
         """
         self.written = 0
         self.durable = 0
@@ -110,9 +113,11 @@ class Durability:
         token = trio.lowlevel.current_trio_token()
         descriptor.hold()
 
+        context = copy_context()  # a thread has none of its own
+
         def work() -> None:
             try:
-                self._bring_to_disk(descriptor.number, new)
+                context.run(self._bring_to_disk, descriptor.number, new)
             finally:
                 descriptor.release()
 
@@ -156,7 +161,7 @@ class Durability:
             self.is_content_lost = self.is_content_lost or flushed.is_content_lost
         flushed.done.set()
 
-    def content_restored(self, folder: Path) -> None:
-        """Everything has been written anew, to another file in `folder`; its name there is still to be flushed."""
+    def content_restored(self, folders: Iterable[Path]) -> None:
+        """Everything has been written anew, to another file; its name, in `folders`, is still to be flushed."""
         self.is_content_lost = False
-        self.add_folders([folder])
+        self.add_folders(folders)

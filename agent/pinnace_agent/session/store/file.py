@@ -6,7 +6,6 @@ failure is reported in words for the client, and no line is forgotten before it 
 process gets into a file: a line is redacted before it is queued. Rules R-SES-06, R-SES-07, R-SES-08.
 """
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.files.folders import make_folder
+from pinnace_agent.core.surroundings import system
+from pinnace_agent.files.folders import folders_to_flush, make_folder
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.session.store import save_error as texts
 from pinnace_agent.session.store.append_file import AppendFile, FileReplaced, create, open_for_appending
@@ -30,7 +30,7 @@ class SessionFile:
     """The one writer of a session file in this process. Not for several threads; made by `fresh` or `opened`."""
 
     def __init__(
-        self, path: Path, *, header: bytes | None, lease: Lease | None, flush_call: Callable[[int], None]
+        self, path: Path, *, header: bytes | None, lease: Lease | None, flush_call: Callable[[int], None] | None
     ) -> None:
         """Begin with nothing open. For `fresh` and `opened`."""
         self.path: Final = path
@@ -56,7 +56,7 @@ class SessionFile:
         self._is_replaced = False
         self._is_closed = False
         self._has_reported_others = False
-        self._durability = Durability(flush_call)
+        self._durability = Durability(flush_call or system().fdatasync)
 
     @classmethod
     def fresh(
@@ -65,7 +65,7 @@ class SessionFile:
         header: bytes,
         *,
         lease: Lease | None = None,
-        flush_call: Callable[[int], None] = os.fdatasync,
+        flush_call: Callable[[int], None] | None = None,
     ) -> "SessionFile":
         """Prepare a file that is made, with its folder, by the first durable `append`. Touches nothing.
 
@@ -73,7 +73,7 @@ class SessionFile:
             path: Nothing must be there.
             header: The first line, with its line feed.
             lease: Taken when the file is made unless it is given. Released by `close` in each case.
-            flush_call: Brings a descriptor's content to the disk.
+            flush_call: Brings a descriptor's content to the disk; None: the system's `fdatasync`.
         """
         return cls(path, header=header, lease=lease, flush_call=flush_call)
 
@@ -88,7 +88,7 @@ class SessionFile:
         lease: Lease | None,
         header: bytes | None = None,
         read_only: str | None = None,
-        flush_call: Callable[[int], None] = os.fdatasync,
+        flush_call: Callable[[int], None] | None = None,
     ) -> "SessionFile":
         """Open a file that was read. Never raises: what can't be appended to can still be read.
 
@@ -100,7 +100,7 @@ class SessionFile:
             lease: Released by `close`.
             header: Written first, into a file of 0 bytes.
             read_only: A reason why nothing may be appended.
-            flush_call: Brings a descriptor's content to the disk.
+            flush_call: Brings a descriptor's content to the disk; None: the system's `fdatasync`.
         """
         file = cls(path, header=header, lease=lease, flush_call=flush_call)
         file.exists = True
@@ -119,15 +119,15 @@ class SessionFile:
         try:
             self._file = AppendFile(self.path, number, size=size, is_torn=has_torn_tail)
         except OSError as error:
-            os.close(number)
+            system().close(number)
             self.read_only = texts.not_written(self.path, error)
             return
         except FileReplaced as error:
-            os.close(number)
+            system().close(number)
             self.read_only = texts.replaced(self.path, str(error))
             return
-        # A process that was killed may only have written what is read here, and the name of the file.
-        self._durability.add_folders([self.path.parent])
+        # A process that was killed may only have written what is read here, and the names of the file and its folders.
+        self._durability.add_folders(folders_to_flush(self.path.parent))
         with suppress(_QuarantineFailed):  # tried again, and reported, before anything is appended
             self._quarantine_damage()
 
@@ -305,8 +305,6 @@ class SessionFile:
 
     def _create(self) -> None:
         folder = self.path.parent
-        # The names of folders that are made are brought to the disk with the folders above them.
-        above = [missing.parent for missing in (folder, *folder.parents) if not os.path.lexists(missing)]
         make_folder(folder)
         if self._lease is None:
             self._lease = Lease.take(self.path)
@@ -319,7 +317,7 @@ class SessionFile:
             else:
                 self._file = file
                 self.exists = True
-                self._durability.add_folders([folder, *above])
+                self._durability.add_folders(folders_to_flush(folder))
 
     def _write(self, file: AppendFile) -> None:
         """Write all lines, in one write if the system takes them at once."""
@@ -364,7 +362,7 @@ class SessionFile:
             file.write_anew(is_replacing=False)
         except FileExistsError:
             raise FileReplaced("another file is in its place") from None
-        self._durability.content_restored(self.path.parent)
+        self._durability.content_restored(folders_to_flush(self.path.parent))
         self._notice(texts.recreated(self.path))
 
     def _start_flush(self) -> Flush:
@@ -378,7 +376,7 @@ class SessionFile:
                 self._write_back(file)
             if self._durability.is_content_lost:
                 file.write_anew(is_replacing=True)
-                self._durability.content_restored(self.path.parent)
+                self._durability.content_restored([self.path.parent])
         return self._durability.start(file.descriptor, file.size)
 
     def _quarantine_damage(self) -> None:

@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 
 import trio
 
+from pinnace_agent.core.surroundings import system
+
 _MODE: Final = 0o600
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 # Errors of file systems without locks; ENOLCK is a network file system whose lock service does not run.
@@ -116,12 +118,12 @@ class Lease:
                     return cls(sidecar, descriptor, started, is_enforced=is_enforced)
                 if is_current:
                     # It has another name as well (a hard link), where nothing may be written: only this one goes.
-                    os.unlink(sidecar)
+                    system().unlink(sidecar)
             except BaseException:
-                os.close(descriptor)
+                system().close(descriptor)
                 raise
             # Released between the opening and the lock, or removed here: another file counts by now.
-            os.close(descriptor)
+            system().close(descriptor)
         raise LeaseHeld(path, None)
 
     def is_in_place(self) -> bool:
@@ -143,9 +145,9 @@ class Lease:
             return
         if self.is_in_place():
             with suppress(OSError):  # a folder that has become read-only; without its lock the file means nothing
-                os.unlink(self.path)
+                system().unlink(self.path)
         descriptor, self._descriptor = self._descriptor, None
-        os.close(descriptor)
+        system().close(descriptor)
 
 
 def take_waiting(path: Path, timeout_s: float, *, waits_for_all: bool = True) -> Lease:
@@ -196,10 +198,10 @@ def _is_ending(held: LeaseHeld) -> bool:
 def _open(sidecar: Path) -> int | None:
     """Open or make the sidecar; None if it went in between."""
     try:
-        descriptor = os.open(sidecar, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
+        descriptor = system().open(sidecar, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
     except FileExistsError:
         try:
-            return os.open(sidecar, _FLAGS)
+            return system().open(sidecar, _FLAGS)
         except FileNotFoundError:
             return None
     with suppress(OSError):  # a file system without modes

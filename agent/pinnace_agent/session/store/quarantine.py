@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pinnace_agent.core.surroundings import system
 from pinnace_agent.files.folders import flush_folder
 
 _MODE: Final = 0o600
@@ -56,9 +57,9 @@ def quarantine(path: Path, lines: Sequence[bytes]) -> Path | None:
         missing = [line for line in dict.fromkeys(lines) if line not in kept]
         if missing:
             _write_all(descriptor, (b"\n" if torn else b"") + b"\n".join(missing) + b"\n")
-            os.fsync(descriptor)
+            system().fsync(descriptor)
     finally:
-        os.close(descriptor)
+        system().close(descriptor)
     if is_new:
         flush_folder(copy.parent)
     return copy
@@ -66,9 +67,9 @@ def quarantine(path: Path, lines: Sequence[bytes]) -> Path | None:
 
 def _open(copy: Path) -> tuple[int, bool]:
     try:
-        descriptor = os.open(copy, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
+        descriptor = system().open(copy, _FLAGS | os.O_CREAT | os.O_EXCL, _MODE)
     except FileExistsError:
-        return os.open(copy, _FLAGS), False
+        return system().open(copy, _FLAGS), False
     with suppress(OSError):  # a file system without modes
         os.fchmod(descriptor, _MODE)  # the umask may have taken rights from us
     return descriptor, True
@@ -83,4 +84,4 @@ def _content(descriptor: int) -> bytes:
 def _write_all(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
-        left = left[os.write(descriptor, left) :]
+        left = left[system().write(descriptor, left) :]

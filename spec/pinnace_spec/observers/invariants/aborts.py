@@ -55,16 +55,20 @@ class Aborted(Automaton):
         self.armed += 1
         continues = abort.record.get("queue") == "continue"
         self._abort = None if continues else abort
+        work, queues = self.fold.work, self.fold.queues
+        # A message that was sent after this abort resumes the paused queue, whether another abort is under way or not.
+        is_released = queues.last_accepted is not None and queues.last_accepted.sent.number > abort.number
+        # What a later command has begun, while this answer has waited for the disk, is not what was aborted.
+        is_newer = is_released or any(
+            each.kind == "compact" and each.number > abort.number for each in self.fold.commands.open.values()
+        )
         for name, begun in self.fold.work.open_brackets():
-            if not continues:
+            if not continues and not (is_newer and begun > abort.number):
                 what = (
                     f"record {number} answers the abort of record {abort.number} while {name} of record {begun} is open"
                 )
                 self.report(what, abort.number, begun, number)
                 return
-        work, queues = self.fold.work, self.fold.queues
-        # A message that was sent after this abort resumes the paused queue, whether another abort is under way or not.
-        is_released = queues.last_accepted is not None and queues.last_accepted.sent.number > abort.number
         is_owed = queues.pending > 0 and (is_released or not queues.is_held)
         if self.fold.generation.has_settled and work.run_started > work.settled and not continues and not is_owed:
             what = f"record {number} answers the abort of record {abort.number}"

@@ -87,6 +87,9 @@ class QueueTexts:
     """The last `abort` with `continue`."""
     session_opened: int | None = None
     """The step after which queued messages of a session that was opened may be reported; None: it was new."""
+    is_restoring: bool = False
+    """The last report is the first one of a session that was opened: what the command before it has released may
+    already be taken out, and is delivered next."""
     restored: list[str] = field(default_factory=list[str])
     """What was queued in a session that was opened, and is neither delivered nor returned."""
     last_accepted: Text | None = None
@@ -188,6 +191,9 @@ class QueueTexts:
             return
         text.accepted = number
         text.is_handled = data.get("disposition") in {"handled", "duplicate"}
+        if data.get("disposition") == "duplicate" and text.queued:
+            # The queue was shown before this answer: what it shows is the message of a former process.
+            self.restored.append(text.reported or text.words)
         is_newest = self.last_accepted is None or text.sent.number > self.last_accepted.sent.number
         if is_newest and not text.is_handled:
             self.last_accepted = text
@@ -216,7 +222,7 @@ class QueueTexts:
         elif words in self._over:
             self.again = self._over[words]
         else:
-            self.is_unknown = self.session_opened is None
+            self.is_unknown = self.session_opened is None and not self.is_restoring
 
     def _take(self, words: str) -> Text | None:
         """Find the message with this text and without an outcome: accepted ones first."""
@@ -242,11 +248,13 @@ class QueueTexts:
                     each.unqueued = number
                     self.removed.append(each)
         self.view, self.view_step = view, number
+        self.is_restoring = False
         # An empty report: what was queued is being delivered, before a first answer.
         if self.session_opened is not None and self.pending:
             self.session_opened = None
             if self.strangers:
                 self.restored, self.strangers, self.held_at = self.strangers, [], number
+                self.is_restoring = True
 
     def _enqueue(self, words: str, queue: Literal["steering", "followUp"], number: int) -> Text | str:
         live = [text for text in self._by_words.get(words, ()) if not text.is_over and text.way != "own"]

@@ -1,0 +1,77 @@
+"""`pinnace-simulate`: plays the histories of one seed after another, and prints each that breaks a rule.
+
+Exit codes: 0, nothing was found; 1, a history breaks a rule; 2, a usage error.
+"""
+
+import gc
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pinnace_fuzz.simulation.history import History, simulate
+from pinnace_fuzz.simulation.program import DEFAULT_PROGRAM, UnknownProgram, load_program
+from pinnace_fuzz.simulation.scheduling import UnsupportedTrio, check_trio
+
+_FOUND: Final = 1
+_USAGE: Final = 2
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The first seed.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Play the following seeds too, until so many scheduling steps are done.",
+)
+@click.option(
+    "--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the trace of the last history here."
+)
+@click.option("--agent", default=DEFAULT_PROGRAM, show_default=True, help="The agent's entry point, module:function.")
+@click.option("--keep-going", is_flag=True, help="Go on behind a history that breaks a rule.")
+@click.option("--digests", is_flag=True, help="Print a line for each history, with the checksum of its trace.")
+def main(seed: int, steps: int, trace: Path | None, agent: str, *, keep_going: bool, digests: bool) -> None:
+    """Simulate the whole agent: one seed decides scheduling, time, disk, streams, crashes, model and client.
+
+    A history that breaks a rule is printed with its seed; `--seed N --steps 1` plays it again, the same to the byte.
+    """
+    try:
+        check_trio()
+        program = load_program(agent)
+    except (UnknownProgram, UnsupportedTrio) as error:
+        click.echo(f"pinnace-simulate: {error}", err=True)
+        sys.exit(_USAGE)
+    gc.freeze()  # what is loaded stays: each history collects its own garbage
+    began_s, done, number, found = time.monotonic(), 0, seed, 0
+    while done < steps:
+        history = simulate(number, program)
+        done += history.steps
+        number += 1
+        if digests:
+            click.echo(f"{history.seed} {history.steps} {history.lives} {history.trace.digest}")
+        if trace is not None:
+            trace.write_text("".join(f"{line}\n" for line in history.trace.lines), encoding="utf-8")
+        if history.findings:
+            found += 1
+            _report(history, agent)
+            if not keep_going:
+                break
+    passed_s = time.monotonic() - began_s
+    click.echo(
+        f"{number - seed} histories, {done} scheduling steps in {passed_s:.1f} s: {done / passed_s * 60:,.0f} a minute;"
+        f" {found} break a rule",
+        err=True,
+    )
+    sys.exit(_FOUND if found else 0)
+
+
+def _report(history: History, agent: str) -> None:
+    click.echo(f"seed {history.seed}: life {history.lives}, step {history.steps}")
+    for finding in history.findings:
+        click.echo(f"  step {finding.step}: {finding.source}: {finding.text}")
+    other = "" if agent == DEFAULT_PROGRAM else f" --agent {agent}"
+    click.echo(f"  replay: pinnace-simulate --seed {history.seed} --steps 1{other} --trace trace.txt")

@@ -1,0 +1,214 @@
+"""A client of which a seed decides what it sends, and when; it outlives the agent's processes, as a person does.
+
+It never sends a message id twice but to repeat a message that a crash has left unanswered, as the protocol allows. Each
+text is unique, so that a delivery can be recognised. What was accepted, rejected and returned is in its `Ledger`.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
+from pinnace_fuzz.simulation.streams import Pipe
+from pinnace_fuzz.simulation.trace import Trace
+from pinnace_spec.observers.edge import as_record, texts
+from pinnace_spec.observers.trace_file import step_of
+from pinnace_spec.observers.verdicts import Direction, Step
+
+# A person's patience, in simulated seconds: then the run is aborted, and what is not answered then never is.
+_PATIENCE_S: Final = 300.0
+_ACTIONS: Final = (
+    *(("prompt", 5), ("steer", 4), ("follow_up", 4), ("abort", 2), ("get_state", 1), ("get_messages", 1)),
+    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
+    *(("new_session", 1), ("set_steering_mode", 1), ("set_follow_up_mode", 1)),
+)
+_NAMES: Final = [name for name, _ in _ACTIONS]
+_WEIGHTS: Final = [weight for _, weight in _ACTIONS]
+_REPEATS: Final = 0.7
+
+
+@dataclass(slots=True)
+class SentMessage:
+    """A message of the user, and what became of it as its client knows."""
+
+    command: Record
+    """As it was sent first."""
+    text: str
+    is_elsewhere: bool
+    """Sent behind a `new_session`: the session that a next process opens does not know it, so it is not repeated."""
+    is_accepted: bool = False
+    is_rejected: bool = False
+    """The last answer was an error."""
+    is_returned: bool = False
+    """An answer has returned it."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All messages of a history, by their ids, and the withdrawals whose answer is missing."""
+
+    messages: dict[str, SentMessage] = field(default_factory=dict[str, SentMessage])
+    by_text: dict[str, SentMessage] = field(default_factory=dict[str, SentMessage])
+    withdrawals: dict[str, Record] = field(default_factory=dict[str, Record])
+    """By their `by`."""
+
+
+class Client:
+    """The client during one life of the agent."""
+
+    def __init__(
+        self,
+        draws: random.Random,
+        trace: Trace,
+        ledger: Ledger,
+        to_agent: Pipe,
+        from_agent: Pipe,
+        report: Callable[[str, str], None],
+    ) -> None:
+        """Send nothing yet; `report` takes the source and the text of a finding."""
+        self.steps: list[Step] = []
+        """What has crossed the edge in this life."""
+        self._draws = draws
+        self._trace = trace
+        self._ledger = ledger
+        self._to_agent = to_agent
+        self._from_agent = from_agent
+        self._report = report
+        self._owed: dict[str, Record] = {}
+        self._is_running = False
+        self._is_elsewhere = False
+        self._changed = trio.Event()
+        self._begun_s = trio.current_time()
+
+    async def read(self) -> None:
+        """Read what the agent writes, until it has ended."""
+        lines = LineSplitter()
+        while data := await self._from_agent.receive_some():
+            for line in lines.feed(data):
+                self._take(line)
+        if lines.rest:
+            self._trace.note("rest", lines.rest.decode("utf-8", "replace"))
+
+    async def drive(self, count: int) -> None:
+        """Repeat what was not answered, send so many commands, wait until all is quiet, and close stdin."""
+        for message in tuple(self._ledger.messages.values()):
+            is_open = not (message.is_accepted or message.is_rejected or message.is_elsewhere)
+            if is_open and self._draws.random() < _REPEATS:
+                await self._send(dict(message.command))
+        for withdrawal in tuple(self._ledger.withdrawals.values()):
+            if self._draws.random() < _REPEATS:
+                await self._send(dict(withdrawal))
+        for _ in range(count):
+            await self._pause()
+            await self._send(self._command())
+        await self._quiet()
+        self._to_agent.end()
+
+    async def _pause(self) -> None:
+        match self._draws.randrange(5):
+            case 0 | 1:
+                await trio.sleep(self._draws.choice((0.0, 0.001, 0.02, 0.3, 3.0)))
+            case 2:
+                with trio.move_on_after(5.0):
+                    await self._changed.wait()
+            case 3:
+                with trio.move_on_after(20.0):
+                    while self._is_running or self._owed:
+                        await self._changed.wait()
+            case _:
+                pass
+
+    async def _quiet(self) -> None:
+        """Wait until nothing is owed and no run is in progress; abort once, and report what is owed behind that."""
+        for attempt in range(2):
+            with trio.move_on_after(_PATIENCE_S):
+                while self._owed or self._is_running:
+                    await self._changed.wait()
+                return
+            if attempt == 0:
+                await self._send({"type": "abort", "queue": "hold"})
+        owed = ", ".join(f"{command['type']} {key}" for key, command in self._owed.items())
+        self._report("stalled", f"nothing happens, and owed are: {owed or 'the end of the run'}")
+
+    def _command(self) -> Record:
+        draws = self._draws
+        name = draws.choices(_NAMES, _WEIGHTS)[0]
+        match name:
+            case "prompt" | "steer" | "follow_up":
+                return self._message(name)
+            case "abort":
+                return {"type": name, "queue": draws.choice(("hold", "clear", "continue"))}
+            case "clear_queue":
+                withdrawal = {"type": name, "by": f"w{len(self._ledger.withdrawals)}"}
+                self._ledger.withdrawals[withdrawal["by"]] = withdrawal
+                return dict(withdrawal)
+            case "set_session_name":
+                return {"type": name, "name": f"name {draws.randrange(100)}"}
+            case "set_steering_mode" | "set_follow_up_mode":
+                return {"type": name, "mode": draws.choice(("all", "one-at-a-time"))}
+            case _:
+                return {"type": name}
+
+    def _message(self, name: str) -> Record:
+        number = len(self._ledger.messages)
+        text = f"message {number:04}" + " and more" * self._draws.choice((0, 0, 0, 5, 400))
+        command: Record = {"type": name, "message": text, "messageId": f"m{number}"}
+        if name == "prompt" and self._draws.random() < 0.7:
+            command["streamingBehavior"] = self._draws.choice(("steer", "followUp"))
+        message = SentMessage(command, text, self._is_elsewhere)
+        self._ledger.messages[command["messageId"]] = self._ledger.by_text[text] = message
+        return dict(command)
+
+    async def _send(self, command: Record) -> None:
+        command["id"] = f"c{len(self.steps)}-{self._draws.getrandbits(16):04x}"
+        line = encode_record(command)
+        self._owed[command["id"]] = command
+        self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
+        self._step("in", line)
+        self._trace.note("in", line.decode().rstrip("\n"))
+        await self._to_agent.send_all(line)
+
+    def _step(self, direction: Direction, line: bytes) -> None:
+        self.steps.append(step_of(len(self.steps) + 1, direction, line, trio.current_time() - self._begun_s))
+
+    def _take(self, line: bytes) -> None:
+        self._step("out", line)
+        self._trace.note("out", line.decode("utf-8", "replace"))
+        try:
+            record = parse_record(line)
+        except NotARecord as error:
+            self._report("framing", f"not a record: {error}: {line[:200]!r}")
+            return
+        match record.get("type"):
+            case "agent_start":
+                self._is_running = True
+            case "agent_settled":
+                self._is_running = False
+            case "response":
+                self._settle(record)
+            case _:
+                pass
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def _settle(self, response: Record) -> None:
+        command = self._owed.pop(str(response.get("id")), None)
+        if command is None:
+            self._report("answers", f"a response that nothing asked for: {response}")
+            return
+        data = as_record(response.get("data"))
+        if (message := self._ledger.messages.get(command.get("messageId", ""))) is not None:
+            message.is_accepted = message.is_accepted or response["success"]
+            message.is_rejected = not response["success"]
+            message.is_returned = message.is_returned or data.get("state") == "returned"
+        if command["type"] == "clear_queue" and response["success"]:
+            self._ledger.withdrawals.pop(command["by"], None)
+        returned = data if command["type"] == "clear_queue" else as_record(data.get("cleared"))
+        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
+            if (message := self._ledger.by_text.get(text)) is None:
+                self._report("deliveries", f"a text was returned that was never sent: {text[:80]!r}")
+            else:
+                message.is_returned = True

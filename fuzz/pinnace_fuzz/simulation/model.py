@@ -1,0 +1,57 @@
+"""What the model answers: a script of turns that the seed draws, for the agent's provider `offline`.
+
+The provider plays it in the agent's process, so requests over HTTP are not simulated. Turns are answers of some words,
+calls of tools that only read, failures with a status that is retried or not, failures in the middle, answers that fill
+the context, and answers that never end. The script of a calm history, or of the end of each, has answers alone.
+"""
+
+import json
+import random
+from typing import Final
+
+MODEL: Final = "offline/rehearsal"
+SCRIPT_VARIABLE: Final = "PINNACE_OFFLINE_SCRIPT"
+READ_FILE: Final = "notes.txt"
+"""A file in the working folder, which calls read."""
+TOOLS: Final = "read,ls"
+_TURNS: Final = 60
+_WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven")
+_DELAYS_MS: Final = (0, 0, 1, 15, 15, 200)
+_STATUSES: Final = (400, 429, 500, 503)
+_CALLS: Final = (
+    {"name": "read", "arguments": {"path": READ_FILE}},
+    {"name": "read", "arguments": {"path": "missing.txt"}},
+    {"name": "ls", "arguments": {"path": "."}},
+)
+
+
+def draw_script(draws: random.Random, *, trouble: float) -> bytes:
+    """Draw a script, as JSON.
+
+    Args:
+        draws: Decides.
+        trouble: How many turns fail, or never end; a probability.
+    """
+    return json.dumps({"turns": [_turn(draws, trouble) for _ in range(_TURNS)]}).encode()
+
+
+def _turn(draws: random.Random, trouble: float) -> dict[str, object]:
+    turn: dict[str, object] = {
+        "text": [f"{draws.choice(_WORDS)} " for _ in range(draws.randrange(1, 12))],
+        "delay_ms": draws.choice(_DELAYS_MS),
+    }
+    if draws.random() < 0.3:
+        turn["tools"] = [draws.choice(_CALLS) for _ in range(draws.randrange(1, 4))]
+    if draws.random() < 0.1:
+        turn["usage"] = {"input": draws.choice((50_000, 125_000)), "output": 10}
+    if draws.random() >= trouble:
+        return turn
+    match draws.randrange(3):
+        case 0:
+            turn["error"] = {"status": draws.choice(_STATUSES), "message": "no answer"}
+        case 1:
+            turn["error"] = {"message": "the connection was lost"}
+        case _:
+            turn["hang"] = True
+    turn.pop("tools", None)
+    return turn

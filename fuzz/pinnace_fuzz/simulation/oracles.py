@@ -1,0 +1,118 @@
+"""What must hold of a history, whatever the seed.
+
+- Every message that was accepted is in a session file after each crash: delivered, queued or returned (R-SES-05,
+  R-QUE-12).
+- It is exactly one of these, and delivered at most once, across all crashes; one that an answer has returned to the
+  client is neither delivered nor queued (R-QUE-12, R-QUE-14).
+- Files hold no damage but what a crash has cut, and zeros where the disk has lost data (R-SES-07).
+- A queue that a process has left is reported behind the first response of the next one (R-QUE-13).
+- The records of each life satisfy the specification's observers.
+
+Nothing here knows how the agent does that. Sources: the rules named, `pinnace_spec.observers`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pinnace_fuzz.session_verdict import Files, entries_of, queue_operations, text_of
+from pinnace_fuzz.simulation.client import Ledger
+from pinnace_spec.observers.edge import as_record, out_kind
+from pinnace_spec.observers.judge import judge
+from pinnace_spec.observers.verdicts import Checks, End, Step
+from pinnace_spec.profiles.generations import generation
+
+_PROFILE: Final = "pi"
+# Commands that take the queue out, or answer others with themselves.
+_WITHDRAWING: Final = frozenset({"clear_queue", "abort", "new_session"})
+_QUEUE_REPORTS: Final = "I-QUE-1"
+
+
+class _Fates(NamedTuple):
+    """What the files say of messages, by id."""
+
+    delivered: Mapping[str, int]
+    """How often."""
+    queued: frozenset[str]
+    returned: frozenset[str]
+
+
+def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
+    """Find messages that were accepted and that no file has, or that are twice what they may be once."""
+    fates = _fates(files)
+    for message_id, message in ledger.messages.items():
+        delivered = fates.delivered.get(message_id, 0)
+        is_queued, is_returned = message_id in fates.queued, message_id in fates.returned
+        if delivered > 1:
+            yield f"{message_id} was delivered {delivered} times"
+        if not message.is_accepted:
+            continue
+        if not (delivered or is_queued or is_returned):
+            yield f"{message_id} was accepted and is in no file"
+        if delivered and is_returned:
+            yield f"{message_id} was delivered and returned"
+        if message.is_returned and (delivered or is_queued):
+            yield f"{message_id} was returned to the client and is {'delivered' if delivered else 'queued'}"
+
+
+def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str]:
+    """Find that a queue which a former process has left is not reported by the second response (R-QUE-13).
+
+    A report before the first response counts too: it shows the same where the first command adds to the queue.
+
+    Args:
+        left: The messages that the session's file left queued when the agent was started.
+        steps: Of its life.
+    """
+    responses = [step for step in steps if out_kind(step) == "response"]
+    first = responses[0] if left and responses else None
+    if first is None:
+        return
+    end = responses[1].number if len(responses) > 1 else len(steps) + 1
+    before = steps[: end - 1]
+    if any(step.direction == "in" and as_record(step.record).get("type") in _WITHDRAWING for step in before):
+        return
+    if not any(out_kind(step) == "queue_update" for step in before):
+        yield f"no queue_update before record {end}, and the first response is {first.number}: {len(left)} were queued"
+
+
+def find_violations(steps: Sequence[Step], end: End, *, is_fresh: bool, has_failed: bool) -> Iterable[str]:
+    """Judge the records of one life of the agent by the specification's observers.
+
+    Without their times: the client reads late, whenever the seed wants it. Where the disk has failed, without the
+    observer of the queue's reports: messages whose return can't be saved are queued again (R-QUE-12), which it takes
+    for others.
+    """
+    report = judge(steps, end, generation(_PROFILE), Checks(is_fresh=is_fresh, is_ours=True, has_times=False))
+    for verdict in report.verdicts:
+        if verdict.level == "violation" and not (has_failed and verdict.invariant == _QUEUE_REPORTS):
+            yield f"{verdict.invariant} ({', '.join(verdict.rules)}): {verdict.text}"
+
+
+def session_files(contents: Mapping[str, bytes]) -> Files:
+    """Choose the session files."""
+    return {name: data for name, data in contents.items() if name.endswith(".jsonl")}
+
+
+def _fates(files: Files) -> _Fates:
+    delivered: dict[str, int] = {}
+    queued: set[str] = set()
+    returned: set[str] = set()
+    for data in files.values():
+        waiting: set[str] = set()
+        for operation in queue_operations(data):
+            match operation:
+                case {"op": "add", "messageId": str(message_id)}:
+                    waiting.add(message_id)
+                    returned.discard(message_id)
+                case {"op": op, "messageIds": [*message_ids]}:
+                    waiting.difference_update(message_ids)
+                    if op == "remove":
+                        returned.update(message_ids)
+                case _:
+                    pass
+        for entry in entries_of(data):
+            if entry["type"] == "message" and entry["message"].get("role") == "user" and text_of(entry["message"]):
+                message_id = str(entry.get("messageId"))
+                delivered[message_id] = delivered.get(message_id, 0) + 1
+        queued |= waiting
+    return _Fates(delivered, frozenset(queued - delivered.keys()), frozenset(returned))

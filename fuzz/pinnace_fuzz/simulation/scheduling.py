@@ -1,0 +1,118 @@
+"""Trio under a seed: the order of its tasks, the work of its threads, its clock.
+
+Trio has no public instrument for this, so three names of its modules are used, and `check_trio` refuses a release that
+lacks them:
+
+- `_r`, the generator by which trio shuffles the tasks that may run, and `_ALLOW_DETERMINISTIC_SCHEDULING`, with which
+  it orders them by their age before. Trio keeps both for such tests.
+- `THREAD_CACHE`, which starts threads for `trio.to_thread` and `trio.lowlevel.start_thread_soon`. Here the work of a
+  thread is one step of a task of its own, behind a delay that the seed draws: two threads never run at the same moment,
+  but their order among tasks is any that real ones could have.
+
+The clock is `trio.testing.MockClock`: when no task can run, it jumps to the next deadline, so a delay costs nothing.
+"""
+
+import random
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import copy_context
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+import outcome
+import trio
+from trio.testing import MockClock
+
+Value = TypeVar("Value")
+
+# Any: what has no types. `check_trio` checks what is used.
+_RUN: Final[Any] = import_module("trio._core._run")
+_THREADS: Final[Any] = import_module("trio._core._thread_cache")
+# Of the work of threads. Most is done before anything else happens; a flush of a disk may take seconds.
+_DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.02, 0.4)
+_LONG_DELAY_S: Final = 4.0
+_LONG_DELAYS: Final = 0.01
+
+
+class UnsupportedTrio(Exception):
+    """This release of trio can't be scheduled by a seed."""
+
+
+def check_trio() -> None:
+    """Check that the release that is installed has what this module replaces.
+
+    Raises:
+        UnsupportedTrio: It has not.
+    """
+    missing = [
+        name
+        for module, name, kind in (
+            (_RUN, "_r", random.Random),
+            (_RUN, "_ALLOW_DETERMINISTIC_SCHEDULING", bool),
+            (_THREADS, "THREAD_CACHE", object),
+        )
+        if not isinstance(getattr(module, name, None), kind)
+    ]
+    if missing or not hasattr(_THREADS.THREAD_CACHE, "start_thread_soon"):
+        raise UnsupportedTrio(f"trio {trio.__version__} can't be scheduled by a seed: it lacks {', '.join(missing)}")
+
+
+class _Threads:
+    """Stands in the place of trio's threads."""
+
+    def __init__(self, draws: random.Random) -> None:
+        self._draws = draws
+
+    def start_thread_soon(
+        self,
+        fn: Callable[[], Value],
+        deliver: Callable[[outcome.Outcome[Value]], object],
+        name: str | None = None,
+    ) -> None:
+        """Do the work in a task, later."""
+        draws = self._draws
+        delay_s = _LONG_DELAY_S * draws.random() if draws.random() < _LONG_DELAYS else draws.choice(_DELAYS_S)
+        trio.lowlevel.spawn_system_task(
+            _work, fn, deliver, delay_s, name=f"thread {name or ''}", context=copy_context()
+        )
+
+
+async def _work(fn: Callable[[], Value], deliver: Callable[[outcome.Outcome[Value]], object], delay_s: float) -> None:
+    await trio.sleep(delay_s)
+    deliver(outcome.capture(fn))
+
+
+class StepCounter(trio.abc.Instrument):
+    """Calls a function with the name of each task before its step."""
+
+    def __init__(self, on_step: Callable[[str], None]) -> None:
+        """Take the function; it must not raise."""
+        self._on_step = on_step
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Count the step."""
+        self._on_step(task.name)
+
+
+def simulated_clock() -> MockClock:
+    """Return a clock that begins at 0 and jumps over times in which no task can run."""
+    return MockClock(rate=0.0, autojump_threshold=0.0)
+
+
+@contextmanager
+def scheduled_by(draws: random.Random) -> Generator[None]:
+    """Let a generator decide the order of tasks and threads in the runs of trio that the body starts.
+
+    One body at a time in a process: others would be scheduled by it too.
+    """
+    check_trio()
+    state, is_deterministic, threads = _RUN._r.getstate(), _RUN._ALLOW_DETERMINISTIC_SCHEDULING, _THREADS.THREAD_CACHE
+    _RUN._r.seed(draws.getrandbits(64))
+    _RUN._ALLOW_DETERMINISTIC_SCHEDULING = True
+    _THREADS.THREAD_CACHE = _Threads(random.Random(draws.getrandbits(64)))
+    try:
+        yield
+    finally:
+        _RUN._r.setstate(state)
+        _RUN._ALLOW_DETERMINISTIC_SCHEDULING = is_deterministic
+        _THREADS.THREAD_CACHE = threads

@@ -1,0 +1,50 @@
+"""Faults in what reaches the disk are found by the simulation, each within so many scheduling steps."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pinnace_campaigns.mutants import AgentMutant
+from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, NOT_FOUND, TRIED_STEPS
+from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
+
+ROOTS = ("spec", "statechart", "agent", "rpc", "fuzz")
+RUN = "from pinnace_fuzz.simulation.cli import main; main()"
+FOUND = 1
+
+
+@pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *NOT_FOUND], ids=lambda mutant: mutant.name)
+def test_a_fault_has_its_text_once(mutant: AgentMutant) -> None:
+    """Who moves the text updates the catalogue."""
+    assert patched(mutant) != (CHECKOUT / mutant.file).read_text(encoding="utf-8")
+
+
+def test_there_are_enough_faults() -> None:
+    """Ten in durability."""
+    assert len(DURABILITY_MUTANTS) >= 10
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """A private copy of the checkout."""
+    return Copy(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.mark.parametrize("mutant", DURABILITY_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_fault_is_found_by_the_simulation(copy: Copy, mutant: AgentMutant) -> None:
+    """A seed breaks a rule."""
+    path = os.pathsep.join(str(copy.root / each) for each in ROOTS)
+    with copy.with_fault(mutant):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", RUN, "--steps", str(TRIED_STEPS)],
+            cwd=copy.root,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+    assert done.returncode == FOUND, done.stderr
+    assert "replay: pinnace-simulate --seed" in done.stdout

@@ -1,0 +1,123 @@
+"""Faults in what reaches the disk, and when, and in what a next process makes of it.
+
+Data as in `catalogue`, without a check of their own: `pinnace-simulate` is the check, and `TRIED_STEPS` scheduling
+steps are the bound within which each is found.
+"""
+
+from typing import Final
+
+from pinnace_campaigns.mutants.catalogue import AgentMutant
+
+TRIED_STEPS: Final = 120_000
+
+_DURABILITY: Final = "agent/pinnace_agent/session/store/durability.py"
+_FILE: Final = "agent/pinnace_agent/session/store/file.py"
+_FOLDERS: Final = "agent/pinnace_agent/files/folders.py"
+_APPEND: Final = "agent/pinnace_agent/session/store/append_file.py"
+_QUEUE: Final = "agent/pinnace_agent/session/queue/durable_queue.py"
+_RULES: Final = ("R-SES-05", "R-QUE-12")
+
+
+def _fault(name: str, text: str, file: str, old: str, new: str) -> AgentMutant:
+    return AgentMutant(name, text, file, old, new, "", _RULES, is_on_wire=False)
+
+
+DURABILITY_MUTANTS: Final = (
+    _fault(
+        "no-flush",
+        "The content of a session file is never flushed.",
+        _DURABILITY,
+        "            self._flush(number)\n",
+        "            pass\n",
+    ),
+    _fault(
+        "no-flush-of-folders",
+        "The name of a new file is never flushed.",
+        _DURABILITY,
+        "            for folder in flushed.folders:\n",
+        "            for folder in ():\n",
+    ),
+    _fault(
+        "flush-of-the-wrong-file",
+        "The folder is flushed in place of the file.",
+        _DURABILITY,
+        "            self._flush(number)\n",
+        "            flush_folder(Path(os.readlink(f'/proc/self/fd/{number}')).parent)\n",
+    ),
+    _fault(
+        "answer-before-the-flush",
+        "A message that is queued is answered when it is written, before it is on the disk.",
+        _QUEUE,
+        '        self._agent.start_job(job, partial(self._save, job, command.message_id), "save_failed")\n',
+        '        self._agent.submit(InternalEvent("save_ok", job))\n',
+    ),
+    _fault(
+        "a-failed-flush-is-no-failure",
+        "A flush that has failed counts as done.",
+        _DURABILITY,
+        "                flushed.error = error\n                return\n",
+        "                pass\n",
+    ),
+    _fault(
+        "queue-not-announced",
+        "A restored queue is not reported behind a first response that passes the statechart.",
+        "rpc/pinnace_rpc/server/startup.py",
+        "        interpreter.first_answered()\n",
+        "",
+    ),
+    _fault(
+        "parents-are-not-flushed",
+        "The names of the folders above a session's are flushed by nothing.",
+        _FOLDERS,
+        "    while _is_private(folder) and folder.parent != folder:\n",
+        "    while False:\n",
+    ),
+    _fault(
+        "withdrawn-without-a-mark",
+        "Messages are returned to the client, and the file does not say so.",
+        _QUEUE,
+        "            mark_returned(session, ids, effect.reason, None if identity is None else identity.by)\n",
+        "            pass\n",
+    ),
+    _fault(
+        "torn-lines-are-continued",
+        "A line of a former process that was cut is continued by the next one.",
+        _FILE,
+        'b"\\n" if file.is_torn and not unwritten.is_begun else b""',
+        'b""',
+    ),
+    _fault(
+        "short-writes-are-whole",
+        "What a short write has left out is not written.",
+        _APPEND,
+        "        return AppendResult(count, between)",
+        "        return AppendResult(length, between)",
+    ),
+    _fault(
+        "queue-forgotten",
+        "A queue that a former process has left is not restored.",
+        _QUEUE,
+        "        self._report_restored(self._belong_to(session), continues=continues)\n",
+        "        self._belong_to(session)\n",
+    ),
+)
+
+# The first needs a crash between the end of one flush and the next one. Of the second, the next line of a session of a
+# few kilobytes changes the page again that a failed flush has dropped, which writes it.
+NOT_FOUND: Final = (
+    _fault(
+        "flushed-when-it-begins",
+        "A flush counts as done for what is written while it runs.",
+        _DURABILITY,
+        "self.durable = max(self.durable, flushed.target)",
+        "self.durable = self.written",
+    ),
+    _fault(
+        "a-failed-flush-is-repeated",
+        "A flush that has failed is tried again on the same file, which the kernel takes for written.",
+        _DURABILITY,
+        "                flushed.is_content_lost = True\n",
+        "",
+    ),
+)
+"""Faults that the simulation does not find within that bound."""
