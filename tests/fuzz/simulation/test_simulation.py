@@ -45,7 +45,15 @@ def test_seeds_give_the_same_traces_in_every_process() -> None:
     """With other hashes of texts, byte for byte."""
     printed = [
         subprocess.run(
-            [sys.executable, "-P", "-c", "from pinnace_fuzz.simulation.cli import main; main()", "--digests"],
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                "from pinnace_fuzz.simulation.cli import main; main()",
+                "--digests",
+                "--steps",
+                "20000",
+            ],
             env={**os.environ, "PYTHONPATH": PYTHONPATH, "PYTHONHASHSEED": seed},
             check=True,
             capture_output=True,
