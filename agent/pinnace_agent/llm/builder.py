@@ -9,8 +9,6 @@ Source: R-FRM-09, C-15.
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple, Protocol
 
-import trio
-
 from pinnace_agent.core.pieces import Pieces, combine_surrogates
 from pinnace_agent.llm.arguments import GrowingArguments, read_arguments
 from pinnace_spec.records.messages import (
@@ -182,7 +180,9 @@ class Silence:
 
     async def room(self) -> None:
         """Return at the next checkpoint."""
-        await trio.lowlevel.checkpoint()
+        from trio.lowlevel import checkpoint  # messages are also read where no event loop runs
+
+        await checkpoint()
 
 
 def _nothing() -> None:
