@@ -127,10 +127,12 @@ def editor(request: pytest.FixtureRequest, llm: MakeLlm, tmp_path: Path) -> Edit
 
 def test_a_login_is_shown_as_an_address_and_its_model_can_be_used(editor: Editor, server: AuthorizationServer) -> None:
     """The request is answered when the login is stored; that the user agrees to open the address does not end it."""
-    server.pending = ["authorization_pending"]
+    server.pending = ["authorization_pending"] * 100_000
     editor.begin(server)
     refused = editor.agent.error("session/new", cwd=str(editor.home / "work"), mcpServers=[])
     login, asked = editor.begin_login()
+    editor.agent.call("auth/status")  # behind it the answer to what was shown has been read
+    server.pending = []
     result = editor.agent.response(login)["result"]
 
     assert -32000 == refused["code"]
