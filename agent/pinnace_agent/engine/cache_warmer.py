@@ -12,7 +12,6 @@ Loaded with the first request of an agent whose settings want it.
 """
 
 import logging
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +22,7 @@ from pinnace_agent.llm.builder import MessageBuilder, Silence
 from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.request import LlmRequest
 from pinnace_agent.llm.transport.request import retention
+from pinnace_agent.session.cache_misses import WARMING_KIND
 from pinnace_agent.session.conversation import Session
 from pinnace_spec.records.messages import Message, Model, Usage
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:  # for annotations alone
 
 _log = logging.getLogger("pinnace.cache")
 
-USAGE_KIND: Final = "cache_warm"
-"""The kind of the entries of usage."""
 LONGEST_RUN_S: Final = 3600.0
 """For how long after its request a cache is kept while the run goes on."""
 LONGEST_IDLE_S: Final = 1800.0
@@ -159,13 +157,13 @@ class CacheWarmer:
 
     async def _is_due(self, kept: _Kept) -> bool:
         """Wait until the cache would be forgotten soon; return whether it is still there, and kept on."""
-        due = trio.current_time() + kept.delay_s
-        before = time.time()
-        await trio.sleep_until(due)
+        before_ms = kept.session.now_ms()
+        await trio.sleep(kept.delay_s)
         longest_s = LONGEST_IDLE_S if self._is_idle else LONGEST_RUN_S
-        # A machine that has slept, and a loop that was blocked: to write the cache anew is what was to be saved.
-        latest_s = kept.delay_s + (kept.lifetime_s - kept.delay_s) / 2
-        is_late = max(trio.current_time() - due + kept.delay_s, time.time() - before) > latest_s
+        # A machine that has slept, and a loop that was blocked: to write the cache anew is what was to be saved. By the
+        # wall clock, since trio's stands still while the machine sleeps.
+        latest_s = (kept.delay_s + kept.lifetime_s) / 2
+        is_late = kept.session.now_ms() - before_ms > 1000 * latest_s
         return not is_late and trio.current_time() - kept.begun <= longest_s and self._is_current(kept)
 
     def _is_current(self, kept: _Kept) -> bool:
@@ -216,7 +214,7 @@ class CacheWarmer:
         if self._agent.session is not kept.session:
             return
         model = kept.request.model
-        fields = {"kind": USAGE_KIND, "provider": model["provider"], "model": model["id"], "usage": usage}
+        fields = {"kind": WARMING_KIND, "provider": model["provider"], "model": model["id"], "usage": usage}
         entry = kept.session.keep_usage(fields)
         self._agent.emitter.emit({"type": "entry_appended", "entry": entry})
         self._spend(usage)

@@ -215,7 +215,7 @@ class RunEffects:
             self._warmer.settled()
 
     def session_replaced(self) -> None:
-        """The conversation is another one."""
+        """The conversation, or what extensions make of it, may be another one."""
         if self._warmer is not None:
             self._warmer.stop()
 

@@ -31,6 +31,8 @@ FindModel: TypeAlias = Callable[[str, str], Model | None]
 NOISE_TOKENS: Final = 1024
 """A cache keeps and finds whole stretches of a prompt: up to so many tokens are no miss. As in 1.5.2."""
 
+WARMING_KIND: Final = "cache_warm"
+"""The kind of the entries of what requests have used that only keep a cache alive."""
 SHORT_LIFETIME_S, LONG_LIFETIME_S = 300.0, 3600.0
 """How long a cache keeps a prompt from its last use, if its model does not say."""
 
@@ -188,7 +190,7 @@ def _kind(item: Item) -> _Kind:
             role = (as_object(item.get("message")) or {}).get("role")
             return "assistant" if role == "assistant" else None
         case "usage":
-            return "usage" if item.get("kind") == "cache_warm" else None
+            return "usage" if item.get("kind") == WARMING_KIND else None
         case "compaction":
             return "compaction"
         case "branch_summary":

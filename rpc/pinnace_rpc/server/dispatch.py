@@ -55,7 +55,6 @@ if TYPE_CHECKING:  # for annotations alone
 _log = logging.getLogger("pinnace.dispatch")
 
 _TEXTS: Final = frozenset({*TEXT_COMMANDS, "extension_command"})
-_ENDING: Final = errors.ClientError(errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN)
 
 Outcome = Mapping[str, object]
 """A response without its id and its command: `success`, and data or an error."""
@@ -475,7 +474,7 @@ class Dispatcher:
                     return
             if self._commands.is_ending and trigger.name in WORKING:
                 # The statechart knows no command behind the end of stdin, and this end has come while that is open.
-                self._commands.fail_open(trigger.ref, _ENDING)
+                self._commands.refuse(fx.Refuse(trigger.ref, "shutdown"))
                 return
             if message_id:
                 self._commands.begin_message(trigger.ref, message_id)

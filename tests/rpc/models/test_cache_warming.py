@@ -216,6 +216,23 @@ async def test_a_cache_that_the_next_request_will_not_find_is_not_kept(
         assert talk.server.warmed == [EVERY_S]
 
 
+async def test_a_cache_is_not_written_anew_when_its_moment_has_passed(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """The machine has slept, which only the wall clock shows: by less than half of what is left, and by more."""
+    async with conversing(monkeypatch) as talk:
+        await talk.prompt()
+        slept_ms = 0
+        now_ms = talk.session.now_ms
+        monkeypatch.setattr(talk.session, "now_ms", lambda: now_ms() + round(1000 * trio.current_time()) + slept_ms)
+        await trio.sleep(200)
+        slept_ms = 10_000
+        await trio.sleep(EVERY_S)
+        slept_ms += 20_000
+        await trio.sleep(7200)
+        assert len(talk.server.warmed) == 1
+
+
 async def test_a_repetition_that_fails_leaves_no_trace_and_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:

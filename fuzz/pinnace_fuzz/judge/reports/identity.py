@@ -6,7 +6,7 @@ An identity has three parts, none of which depends on the input, the time or the
 - where: the id of the scenario or trail; `GENERATED` for what campaigns generate, whose ids name their inputs;
 - which of several: the expectation, the field or the sentence of the observer, without values, numbers and quotes.
 
-Pure. It reads the texts of findings; `test_identity` holds it to those of real agents.
+Pure. It reads the texts of findings; `tests/fuzz/judge/test_comparing.py` holds it to those of real agents.
 """
 
 import hashlib
