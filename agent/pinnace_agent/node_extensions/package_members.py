@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.node_extensions.bridge import Bridge, Operations
@@ -82,6 +83,15 @@ def _scoped_settings(bridge: Bridge, number: int | None, values: Values) -> obje
     return read_scope(project_dir(Path(context.cwd)) / "settings.json", is_project=True).content
 
 
+def _catalog_providers(_bridge: Bridge, _number: int | None, _values: Values) -> object:
+    return Catalog().providers()
+
+
+def _catalog_models(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Return the built-in models of a provider, which neither the user's files nor extensions change."""
+    return Catalog().models_of(values.text(0, "provider"))
+
+
 def _builtin(name: str, cwd: str | None = None, **options: object) -> ToolDefinition:
     from pinnace_agent.extensions.api import tool_factories
 
@@ -145,6 +155,8 @@ NOW: Final[Mapping[str, Now]] = {
     "scoped_settings": _scoped_settings,
     "settings": lambda bridge, _number, _values: bridge.settings(),
     "builtin_tool": _builtin_tool,
+    "catalog.providers": _catalog_providers,
+    "catalog.models": _catalog_models,
 }
 
 ASK: Final[Mapping[str, Ask]] = {

@@ -262,6 +262,30 @@ def test_a_name_that_is_not_there_fails_when_it_is_used(scripted: Start) -> None
     assert "InteractiveMode of @earendil-works/pi-coding-agent is not available in pinnace" in one.notice()
 
 
+def test_the_catalog_and_stored_logins_are_read_before_there_is_a_session(scripted: Start, tmp_path: Path) -> None:
+    """The catalog is the built-in one: it lacks the provider of the tests' models.json."""
+    (tmp_path / "other.json").write_text('\ufeff{"groq": {"type": "api_key", "key": "other"}}')
+    one = scripted(
+        """
+        import { getBuiltinModels } from "@earendil-works/pi-ai/providers/all";
+        import { getModel, getModels, getProviders } from "@earendil-works/pi-ai/compat";
+        import { readStoredCredential } from "@earendil-works/pi-coding-agent";
+        const own = getModels("groq");
+        const found = [
+          getProviders().includes("groq"), getProviders().includes("PROVIDER"), getModels("PROVIDER").length,
+          own.length > 0 && own.length === getBuiltinModels("groq").length, own[0].provider,
+          getModel("groq", own[0].id).id === own[0].id, getModel("groq", "no") === undefined,
+          readStoredCredential("groq").key, readStoredCredential("groq", "OTHER").key,
+          readStoredCredential("no") === undefined, readStoredCredential("groq", "OTHER.not") === undefined,
+        ];
+        export default (pi) => pi.on("session_start", (_event, ctx) => ctx.ui.notify(JSON.stringify(found)));
+        """.replace("OTHER", str(tmp_path / "other.json")).replace("PROVIDER", "fake"),
+        files={"auth.json": {"groq": {"type": "api_key", "key": "gsk"}}},
+    )
+    expected = [True, False, 0, True, "groq", True, True, "gsk", "other", True, True]
+    assert expected == json.loads(one.notice())
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

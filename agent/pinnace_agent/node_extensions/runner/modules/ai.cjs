@@ -102,9 +102,10 @@ class AssistantMessageEventStream extends EventStream {
 }
 const createAssistantMessageEventStream = () => new AssistantMessageEventStream();
 
-const getModel = (provider, id) => now(undefined, "models.find", provider, id);
-const getModels = (provider) => now(undefined, "models.all").filter((each) => each.provider === provider);
-const getProviders = () => [...new Set(now(undefined, "models.all").map((each) => each.provider))];
+/** The built-in catalog, as in pi: the same while a module is loaded and later, whatever the user's files and extensions say. */
+const getProviders = () => now(undefined, "catalog.providers");
+const getModels = (provider) => now(undefined, "catalog.models", provider);
+const getModel = (provider, id) => getModels(provider).find((each) => each.id === id);
 
 /** The price of a usage, in dollars; it is set in the usage as well, as in pi. */
 function calculateCost(model, usage) {
@@ -116,5 +117,6 @@ function calculateCost(model, usage) {
 
 module.exports = {
   StringEnum, complete, stream, EventStream, AssistantMessageEventStream, createAssistantMessageEventStream, getModel,
-  getModels, getProviders, calculateCost, Type, completeSimple: complete, streamSimple: stream,
+  getModels, getProviders, getBuiltinModel: getModel, getBuiltinModels: getModels, getBuiltinProviders: getProviders,
+  calculateCost, Type, completeSimple: complete, streamSimple: stream,
 };

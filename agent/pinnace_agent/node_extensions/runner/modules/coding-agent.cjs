@@ -20,6 +20,15 @@ const DEFAULT_MAX_BYTES = 50 * 1024;
 /** The folder of the user's settings, as the agent finds it. */
 const getAgentDir = () => now(undefined, "agent_dir");
 
+/** What auth.json holds for a provider, as it is written there; undefined without the file or the provider. */
+function readStoredCredential(provider, file = path.join(getAgentDir(), "auth.json")) {
+  try {
+    return JSON.parse(fs.readFileSync(file, "utf8").replace(/^\uFEFF/, ""))[provider];
+  } catch {
+    return undefined;
+  }
+}
+
 /** The folder of the program: of pi, if it is installed, else ours. */
 const getPackageDir = () => process.argv[6] || path.resolve(__dirname, "../..");
 
@@ -344,5 +353,5 @@ module.exports = {
   createReadTool: createReadToolDefinition, createWriteTool: createWriteToolDefinition,
   createEditTool: createEditToolDefinition, createBashTool: createBashToolDefinition,
   createGrepTool: createGrepToolDefinition, createFindTool: createFindToolDefinition,
-  createLsTool: createLsToolDefinition, keyText,
+  createLsTool: createLsToolDefinition, keyText, readStoredCredential,
 };
