@@ -5,8 +5,10 @@ what is known of the client: the text of its editor, its theme, and what its use
 """
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from pinnace_agent.config.credentials.credentials import Credentials
     from pinnace_agent.engine.ports import ExtensibleAgent
     from pinnace_agent.llm.providers import Provider
+
+_PROGRAM: Final = (sys.executable, "-P", "-m", "pinnace_rpc")
 
 
 class AgentView:
@@ -113,6 +117,26 @@ class AgentView:
     def is_project_trusted(self) -> bool:
         """Whether the project is trusted to configure this session."""
         return self._agent.profile.resources.is_trusted(self._agent.session.cwd)
+
+    def agent_command(self, folder: str | None) -> list[str]:
+        """Return what starts an agent with this one's approval of tools, sandbox, trust and limits, as they are now.
+
+        Raises:
+            ValueError: It would write beyond the folder that this one's sandbox allows.
+        """
+        profile, own = self._agent.profile, os.path.realpath(self._session.cwd)
+        place = own if folder is None else os.path.realpath(os.path.join(own, folder))
+        if profile.sandbox is not None and os.path.commonpath([own, place]) != own:
+            raise ValueError(f"cwd: with a sandbox an agent works within {own}, not in {place}")
+        words = [*_PROGRAM, "--mode", "rpc", "--tool-approval", self._agent.approval_mode]
+        if profile.sandbox is not None:
+            sandbox = profile.sandbox.record()
+            words += ["--sandbox", str(sandbox["mode"]), "--sandbox-network", str(sandbox["network"])]
+        words.append("--approve" if self.is_project_trusted and place == own else "--no-approve")
+        words += [] if profile.asks_servers else ["--offline"]
+        for option, limit in (("--max-turns", profile.limits.max_turns), ("--max-cost", profile.limits.max_cost)):
+            words += [] if limit is None else [option, str(limit)]
+        return words
 
     def context_usage(self) -> ContextUsage | None:
         """Estimate how full the window is."""

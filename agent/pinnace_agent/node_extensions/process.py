@@ -158,10 +158,11 @@ class NodeProcess:
                 nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
+            is_lost = self.lost is not None
             self._lose("has ended")
             self.ended.set()
             with trio.CancelScope(shield=True):
-                await self._finish()
+                await self._finish(exits=not is_lost)
 
     def _lose(self, reason: str) -> None:
         """Fail every open call; the first reason counts."""
@@ -175,9 +176,13 @@ class NodeProcess:
         self._ready.set()
         self.ended.set()
 
-    async def _finish(self) -> None:
+    async def _finish(self, *, exits: bool) -> None:
+        """End it. `exits`: nothing is wrong with it, and the ends of its pipes let it exit by itself."""
         child = self._child
         assert child is not None
+        if exits:
+            with trio.move_on_after(_EXIT_S), suppress(OSError):
+                await child.exited()
         if child.process.poll() is None:
             child.kill()
         with trio.move_on_after(_EXIT_S):

@@ -150,6 +150,9 @@ class FakeHost:
     def thinking_level(self) -> ThinkingLevel:
         return self.level
 
+    def agent_command(self, folder: str | None) -> list[str]:
+        return ["agent", str(folder)]
+
     def context_usage(self) -> ContextUsage | None:
         return ContextUsage(10, 1000, 1.0)
 

@@ -13,7 +13,7 @@ from pinnace_agent.extensions.events.events import EVENTS
 TESTS = Path(__file__).parents[2]
 TOTALS = {
     "api": 28,
-    "context": 18,
+    "context": 19,
     "command_context": 8,
     "user_interface": 20,
     "tool_definition": 9,

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.rpc.conftest import COMMAND
 from tests.rpc.extensions.conftest import Extended, MakeExtension, Start
+from tests.rpc.sandbox.test_sandboxed_tools import mechanisms
 
 from pinnace_campaigns.trials.one_shot import OneShotStarter
 
@@ -337,3 +339,31 @@ def test_in_print_mode_a_context_has_no_user(print_agent: OneShotStarter, writte
         printed = print_agent([*words, "-e", str(path)]).end()
         assert 0 == printed.code
         assert f"{mode} False" in printed.err
+
+
+def test_an_agent_that_an_extension_starts_has_no_more_rights(seer: Callable[..., Extended]) -> None:
+    """Those of now, and trust for the session's own folder alone."""
+    limits = ("--max-turns", "3", "--max-cost", "1.5")
+    one = seer([], "--offline", "--tool-approval", "ask", *limits)
+    one.pi.ask("set_tool_approval", mode="read-only")
+    program = [*COMMAND[1:], "--mode", "rpc", "--tool-approval", "read-only"]
+
+    assert [*program, "--approve", "--offline", *limits] == see(one, "ctx.agent_command()[1:]")
+    assert [*program, "--no-approve", "--offline", *limits] == see(one, "ctx.agent_command('/')[1:]")
+
+
+@mechanisms
+def test_a_sandbox_keeps_the_agents_that_an_extension_starts_in_its_folder(
+    seer: Callable[..., Extended], mechanism: str
+) -> None:
+    one = seer([], "--sandbox", "workspace-write", settings={"sandbox": {"mechanism": mechanism}})
+    (one.work / "inside").mkdir()
+    (one.work / "link").symlink_to("/")
+
+    words = see(one, "ctx.agent_command('inside')")
+    assert isinstance(words, list)
+    assert ["--sandbox", "workspace-write", "--sandbox-network", "off"] == words[words.index("--sandbox") :][:4]
+    for folder in ("..", "/", "link", "inside/../.."):
+        one.begin(f"/see ctx.agent_command({folder!r})")
+        one.pi.wait({"type": "extension_error"})
+        assert "cwd: with a sandbox an agent works within" in one.errors[-1][1]

@@ -204,6 +204,20 @@ class Context:
         """Return whether the project's files may configure this session."""
         return self._live.view.is_project_trusted
 
+    def agent_command(self, folder: str | None = None) -> list[str]:
+        """Return the command line that starts another agent, in mode rpc, with no more rights than this one has now.
+
+        These are its approval of tools, its sandbox, the trust in the project and the limits of a run. Options of a
+        session and of a model may follow.
+
+        Args:
+            folder: The folder to start it in, relative to that of the session; None: that one.
+
+        Raises:
+            ValueError: There is a sandbox, and the folder is not within that of the session.
+        """
+        return self._live.view.agent_command(folder)
+
     @property
     def __loop_thread__(self) -> LoopThread:
         return self._binding.generation.thread

@@ -288,6 +288,14 @@ class HostView(Protocol):
         """Whether the project's files may configure this session."""
         ...
 
+    def agent_command(self, folder: str | None) -> list[str]:
+        """Return the command line of an agent in mode rpc that has no more rights than this one.
+
+        Raises:
+            ValueError: In this folder it would have more.
+        """
+        ...
+
     def context_usage(self) -> ContextUsage | None:
         """Estimate the usage of the context window; None without a model."""
         ...

@@ -221,11 +221,14 @@ class Settings {
     return new Settings(read, (scope) => (scope === "user" ? read() : {}));
   }
 }
-// What would need pi's own agent and its files in this process.
-const refused = (name, instead) => missing("@earendil-works/pi-coding-agent", name, undefined, instead);
-const createAgentSession = refused("createAgentSession", "start a child agent with `pinnace --mode rpc`, by node:child_process");
-const SessionManager = refused("SessionManager", "read ctx.sessionManager, or use ctx.newSession and ctx.switchSession");
-const SettingsManager = missing("@earendil-works/pi-coding-agent", "SettingsManager", Settings);
+// An installation of pi goes before what is ours of these; the modules of ours are loaded with their first use.
+const own = (name, load) => missing("@earendil-works/pi-coding-agent", name, load);
+const SettingsManager = own("SettingsManager", () => Settings);
+const SessionManager = own("SessionManager", () => require("./session-manager.cjs").SessionManager);
+const createAgentSession = own("createAgentSession", () => require("./agent-session.cjs").createAgentSession);
+const AgentSession = own("AgentSession", () => require("./agent-session.cjs").AgentSession);
+const DefaultResourceLoader = own("DefaultResourceLoader", () => require("./resource-loader.cjs").DefaultResourceLoader);
+const createExtensionRuntime = own("createExtensionRuntime", () => require("./resource-loader.cjs").createExtensionRuntime);
 
 // --- the bus and the terminal ----------------------------------------------------------------------
 
@@ -347,7 +350,8 @@ module.exports = {
   serializeConversation, convertToLlm, parseFrontmatter, stripFrontmatter, getLanguageFromPath, highlightCode,
   withFileMutationQueue, createLocalBashOperations, createReadToolDefinition, createWriteToolDefinition,
   createEditToolDefinition, createBashToolDefinition, createGrepToolDefinition, createFindToolDefinition,
-  createLsToolDefinition, createCodingTools, createReadOnlyTools, createAgentSession, SessionManager, SettingsManager,
+  createLsToolDefinition, createCodingTools, createReadOnlyTools, createAgentSession, AgentSession,
+  SessionManager, SettingsManager, DefaultResourceLoader, createExtensionRuntime,
   createEventBus, initTheme, getMarkdownTheme, getSelectListTheme, getEditorTheme, getSettingsListTheme,
   keyDisplayText, keyHint, rawKeyHint, DynamicBorder, BorderedLoader, CustomEditor, getShellConfig, Theme,
   createReadTool: createReadToolDefinition, createWriteTool: createWriteToolDefinition,

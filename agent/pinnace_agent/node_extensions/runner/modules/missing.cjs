@@ -1,20 +1,19 @@
 /**
  * Stands for a name of pi's packages that we lack: it can be imported and extended, and throws an error that names it when
- * it is used. If the user has an installation of pi, it is what that has; else it may be something of ours, which does not
- * replace pi's where the other names that it is used with come from pi.
+ * it is used. If the user has an installation of pi, it is what that has; else it may be something of ours, which `load` returns
+ * and which does not replace pi's where the other names that it is used with come from pi.
  */
 
 "use strict";
 
 const { installed } = require("./installed.cjs");
 
-function missing(specifier, name, ours, instead) {
+function missing(specifier, name, load) {
   let real;
   const found = () => {
-    real ??= installed(specifier)?.[name] ?? ours;
+    real ??= installed(specifier)?.[name] ?? load?.();
     if (real === undefined) {
-      const way = instead ? ` without an installation of pi: put its pi on the PATH, or ${instead}` : "";
-      throw new Error(`${name} of ${specifier} is not available in pinnace${way}; see docs/typescript-extensions.md`);
+      throw new Error(`${name} of ${specifier} is not available in pinnace; see docs/typescript-extensions.md`);
     }
     // For classes that were made from it before: they extend what stands for it.
     if (real.prototype && real !== linked) Object.setPrototypeOf(target.prototype, (linked = real).prototype);

@@ -1,0 +1,242 @@
+"""Sessions that an extension makes itself (`createAgentSession`): agents of their own, with no more rights."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.rpc.extensions.conftest import Extended, Start, call
+
+PRELUDE = """
+import {
+  createAgentSession, createExtensionRuntime, DefaultResourceLoader, SessionManager,
+} from "@earendil-works/pi-coding-agent";
+"""
+
+
+def command(body: str) -> str:
+    """An extension with a command `/go`, whose body sees `ctx` and shows what it returns."""
+    return f"""{PRELUDE}
+        export default (pi) => pi.registerCommand("go", {{
+          async handler(args, ctx) {{
+            const run = async () => {{ {body} }};
+            ctx.ui.notify(JSON.stringify(await run().catch((error) => `failed: ${{error.message}}`)));
+          }},
+        }});
+    """
+
+
+def go(one: Extended, arguments: str = "") -> Any:
+    one.begin(f"/go {arguments}")
+    return json.loads(one.notice())
+
+
+def test_a_session_in_memory_has_a_conversation_and_leaves_nothing(scripted: Start, tmp_path: Path) -> None:
+    one = scripted(
+        command("""
+            const { session } = await createAgentSession({
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: [],
+              resourceLoader: new DefaultResourceLoader({ noExtensions: true, systemPrompt: "Be a clerk." }),
+            });
+            const seen = [];
+            const stop = session.subscribe((event) => seen.push(event.type));
+            await session.prompt("first");
+            const events = new Set(seen);
+            stop();
+            await session.prompt("second");
+            const { assistantMessages, tokens } = session.getSessionStats();
+            session.dispose();
+            const again = await session.prompt("third").catch((error) => error.message);
+            return [
+              session.messages.map((each) => each.role), session.getLastAssistantText(), session.isIdle,
+              session.sessionFile ?? null,
+              ["agent_start", "message_update", "message_end", "agent_settled"].every((each) => events.has(each)),
+              assistantMessages, tokens.output > 0, again,
+            ];
+        """),
+        [{"text": "one"}, {"text": "two"}],
+    )
+    before = {each.name for each in one.pi.home.temp.iterdir()}
+
+    assert [
+        ["user", "assistant", "user", "assistant"], "two", True, None, True, 2, True, "this session is disposed",
+    ] == go(one)  # fmt: skip
+    first, second = one.pi.llm.requests
+    assert "Be a clerk." in str(first.body["messages"][0]["content"])
+    assert "tools" not in first.body
+    assert ["system", "user", "assistant", "user"] == [each["role"] for each in second.body["messages"]]
+    one.pi.close_stdin()
+    one.pi.wait_exit()
+    assert before >= {each.name for each in one.pi.home.temp.iterdir()}
+
+
+def test_messages_that_are_set_before_it_begins_are_its_conversation(scripted: Start) -> None:
+    one = scripted(
+        command("""
+            const { session } = await createAgentSession({
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: [],
+            });
+            const before = { role: "user", content: [{ type: "text", text: "before" }], timestamp: 1 };
+            session.agent.state.messages = [before];
+            await session.prompt("now");
+            let refusal;
+            try { session.agent.state.messages = []; } catch (error) { refusal = error.message; }
+            session.dispose();
+            return [session.messages.map((each) => each.role), refusal.includes("before it has begun")];
+        """),
+        [{"text": "one"}],
+    )
+    assert [["user", "user", "assistant"], True] == go(one)
+    (request,) = one.pi.llm.requests
+    assert ["before", "now"] == [each["content"][0]["text"] for each in request.body["messages"][1:]]
+
+
+def test_a_session_in_a_file_is_read_and_continued(scripted: Start) -> None:
+    """By another agent session, and by `SessionManager.open`."""
+    one = scripted(
+        command("""
+            const loader = new DefaultResourceLoader({ noExtensions: true });
+            const shared = { model: ctx.model, tools: [], resourceLoader: loader };
+            const make = async (sessionManager) => (await createAgentSession({ sessionManager, ...shared })).session;
+            const first = await make(SessionManager.create(ctx.cwd));
+            first.setSessionName("clerk");
+            await first.prompt("first");
+            const file = first.sessionFile;
+            first.dispose();
+            await first.process.ended;
+            const opened = SessionManager.open(file);
+            const roles = opened.buildSessionContext().messages.map((each) => each.role);
+            const second = await make(opened);
+            await second.prompt("second");
+            second.dispose();
+            const isSame = opened.getSessionId() === first.sessionId;
+            return [file, roles, opened.getSessionName(), second.messages.length, isSame];
+        """),
+        [{"text": "one"}, {"text": "two"}],
+        has_session=True,
+    )
+    file, *rest = go(one)
+    assert [["user", "assistant"], "clerk", 4, True] == rest
+    assert 3 == len(one.pi.llm.requests[-1].body["messages"][1:])
+    assert Path(file).is_relative_to(one.pi.home.root / "agent" / "sessions")
+
+
+def test_it_can_be_steered_and_aborted(scripted: Start) -> None:
+    one = scripted(
+        command("""
+            const { session } = await createAgentSession({
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: ["bash"],
+            });
+            const started = new Promise((resolve) => {
+              session.subscribe((each) => each.type === "tool_execution_start" && resolve());
+            });
+            const run = session.prompt("begin");
+            await started;
+            await session.steer("turn");
+            const queue = session.getSteeringMessages();
+            await session.abort();
+            await run;
+            const ends = session.messages.filter((each) => each.role === "toolResult").map((each) => each.isError);
+            session.dispose();
+            return [queue, ends, session.isIdle];
+        """),
+        [call("bash", command="sleep 600")],
+    )
+    assert [["turn"], [True], True] == go(one)
+
+
+def test_a_call_that_needs_approval_is_put_to_the_user(scripted: Start) -> None:
+    """R-EXT-27 for the agent, and its mode is followed."""
+    one = scripted(
+        command("""
+            const { session } = await createAgentSession({
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: ["bash"],
+            });
+            await session.prompt("begin");
+            const [result] = session.messages.filter((each) => each.role === "toolResult");
+            session.dispose();
+            return [result.isError, result.content[0].text];
+        """),
+        [call("bash", command="echo done"), {"text": "end"}],
+        "--tool-approval",
+        "ask",
+    )
+    one.begin("/go")
+    asked = one.asked("select")
+    one.reply(asked, value=asked["options"][0])
+    assert [False, "done\n"] == json.loads(one.notice())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("{ customTools: [{ name: 'x' }] }", "customTools of createAgentSession is not available"),
+        ("{ modelRuntime: {} }", "modelRuntime of createAgentSession is not available"),
+        ("{ sessionManager: {} }", "must be a SessionManager"),
+        ("{ sessionManager: SessionManager.open('/nothing/there.jsonl') }", "ENOENT"),
+    ],
+)
+def test_what_it_can_not_be_given_is_named(scripted: Start, options: str, problem: str) -> None:
+    one = scripted(command(f"await createAgentSession({options}); return 'made';"))
+    assert problem in go(one)
+
+
+@pytest.mark.parametrize(
+    ("loader", "expected"),
+    [
+        ("new DefaultResourceLoader({ noContextFiles: true, appendSystemPrompt: 'APPENDED' })", ["APPENDED"]),
+        ("new DefaultResourceLoader({ noExtensions: true, systemPromptOverride: () => 'OWN' })", ["OWN", "AGENTS"]),
+        (
+            """{
+              getExtensions: () => ({ extensions: [], errors: [], runtime: createExtensionRuntime() }),
+              getSkills: () => ({ skills: [] }), getPrompts: () => ({ prompts: [] }),
+              getAgentsFiles: () => ({ agentsFiles: [] }),
+              getSystemPrompt: () => "OWN", getAppendSystemPrompt: () => ["APPENDED"],
+            }""",
+            ["OWN", "APPENDED"],
+        ),
+    ],
+)
+def test_a_loader_decides_on_prompt_and_extensions(scripted: Start, loader: str, expected: list[str]) -> None:
+    one = scripted(
+        command(f"""
+            const {{ session }} = await createAgentSession({{
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: [], resourceLoader: {loader},
+            }});
+            await session.prompt("first");
+            session.dispose();
+            return "done";
+        """),
+        [{"text": "one"}],
+    )
+    (one.work / "AGENTS.md").write_text("AGENTS")
+    assert "done" == go(one)
+    prompt = str(one.pi.llm.requests[-1].body["messages"][0]["content"])
+    assert expected == [word for word in ("OWN", "APPENDED", "AGENTS") if word in prompt]
+
+
+def test_one_that_is_killed_fails_its_prompt_and_leaves_the_rest_at_work(scripted: Start) -> None:
+    one = scripted(
+        command("""
+            const { session } = await createAgentSession({
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: ["bash"],
+            });
+            session.subscribe((each) => each.type === "tool_execution_start" && session.process.child.kill("SIGKILL"));
+            const first = await session.prompt("begin").then(() => "settled", (error) => error.message);
+            const later = await session.prompt("more").then(() => "settled", (error) => error.message);
+            return [first, later].map((each) => each.includes("the agent of this session has ended"));
+        """),
+        [call("bash", command="sleep 600"), {"text": "own"}],
+    )
+    assert [True, True] == go(one)
+    one.say("hello")
+
+
+def test_what_it_lacks_is_named_when_it_is_used(scripted: Start) -> None:
+    one = scripted(
+        command("""
+            const { session } = await createAgentSession({ sessionManager: SessionManager.inMemory() });
+            try { session.exportToHtml("x"); } catch (error) { return error.message; }
+        """)
+    )
+    assert "exportToHtml of AgentSession is not available in pinnace" in go(one)
