@@ -1,33 +1,31 @@
-"""Which tests are campaigns: `scripts/check` leaves them to `scripts/check all`. The table is `campaigns.toml`.
+"""Which tests are campaigns: `scripts/check` leaves them to `scripts/check all`.
 
-A campaign searches a promise widely, starts many programs for it, or compares with other programs. A smaller test of
-the same behaviour, that is none, should stay beside it. A test that is in no table is none, unless it is marked
-`campaign` where it stands.
+A campaign searches a promise widely, starts many programs for it, or compares with other programs: whole files of
+such tests are named in `campaigns.toml`. Campaigns are also the tests that a person would wait for, by `costs.tsv`:
+those that cost more than `QUICK_S`, and of a table of cases that together do, all but as many as cost that, evenly
+spread, the first among them; but of a file of which no test would stay, the cheapest does. A test that is in neither
+table is none, unless it is marked `campaign` where it stands.
+
+A smaller test of the same behaviour should stay beside a campaign.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pytest
+from tests import costs
 
 ROOT: Final = Path(__file__).parent
+QUICK_S: Final = 0.15
+"""Seconds of processor that a test function may cost in `scripts/check`."""
 TABLE: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads((ROOT / "campaigns.toml").read_text(encoding="utf-8"))
-
-
-def _entries(kind: str) -> dict[Path, list[str]]:
-    return {ROOT / file: names for group in TABLE.values() for file, names in group.get(kind, {}).items()}
-
-
-FILES: Final = frozenset(ROOT / name for group in TABLE.values() for name in group.get("files", ()))
-TESTS: Final = _entries("tests")
-TABLES: Final = {
-    file: {test: parameters.split() for test, _, parameters in (name.partition("@") for name in names)}
-    for file, names in _entries("tables").items()
-}
-"""By file: parametrized tests of which a case stays, and the parameters of which each combination of values has one."""
+FILES: Final = frozenset(ROOT / name for group in TABLE.values() for name in group["files"])
+COSTS: Final = costs.read()
 
 
 @cache
@@ -36,25 +34,27 @@ def is_whole_campaign(path: Path) -> bool:
     return path in FILES or not FILES.isdisjoint(path.parents)
 
 
-class Tiers:
-    """Decides for the tests of one collection, in their order."""
+def stays(cost: costs.Cost, place: int) -> bool:
+    """Whether the case at this place, from 0, of a function with this cost is no campaign."""
+    kept = int(QUICK_S / cost.of_a_case_s)
+    return place * kept // cost.cases != (place - 1) * kept // cost.cases
 
-    def __init__(self) -> None:
-        self._seen: set[tuple[object, ...]] = set()
 
-    def is_campaign(self, item: pytest.Item) -> bool:
-        """Whether a test is left to `scripts/check all`; each test is asked about once."""
-        path = item.path
-        name: str = getattr(item, "originalname", None) or item.name
-        if is_whole_campaign(path) or name in TESTS.get(path, ()):
-            return True
-        parameters = TABLES.get(path, {}).get(name)
-        if parameters is None:
-            return False
-        values = cast("pytest.Function", item).callspec.params  # cast: only functions have parameters
-        # By identity: they need not be hashable, and all cases of a test share them.
-        case = path, name, *(id(values[each]) for each in parameters)
-        if case in self._seen:
-            return True
-        self._seen.add(case)
-        return False
+def campaigns(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests of one collection that are left to `scripts/check all`. Of each file that is read one stays."""
+    found: set[pytest.Item] = set()
+    cases: Counter[costs.Test] = Counter()
+    dear: dict[Path, list[tuple[float, pytest.Item]]] = {}
+    for item in items:
+        test = costs.of_node(item.nodeid, item.config.rootpath)
+        cost = COSTS.get(test)
+        is_whole = is_whole_campaign(item.path)
+        if is_whole or (cost is not None and not stays(cost, cases[test])):
+            found.add(item)
+        if not is_whole:
+            seconds = cost.of_a_case_s if cost is not None and item in found else 0.0
+            dear.setdefault(item.path, []).append((seconds, item))
+        cases[test] += 1
+    for each in dear.values():
+        found.discard(min(each, key=itemgetter(0))[1])
+    return found

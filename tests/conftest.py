@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.campaigns import Tiers, is_whole_campaign
+from tests.campaigns import campaigns, is_whole_campaign
 from tests.forked_agents import VARIABLE as FRESH
 from tests.forked_agents import Forks
 from tests.source_tree import PYTHONPATH
@@ -121,18 +121,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.option.markexpr == "not campaign" and is_whole_campaign(collection_path) else None
 
 
-_tiers = Tiers()
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what the table of campaigns names, before `-m` chooses."""
-    if _tiers.is_campaign(item):
-        item.add_marker("campaign")
-
-
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that hold slow tests, or one process works on the last of them while the others are done."""
+    """Mark campaigns before `-m` chooses; begin with the files that hold slow tests.
+
+    Else one process works on the last of them while the others are done.
+    """
+    for item in campaigns(items):
+        item.add_marker("campaign")
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -7,29 +7,30 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.campaigns import FILES, ROOT, TABLE, TABLES, TESTS
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.campaigns import COSTS, FILES, QUICK_S, ROOT, TABLE, stays
 from tests.conftest import pytest_ignore_collect
+from tests.costs import Cost
 
 CONFTEST = """
 import pytest
-from tests.campaigns import Tiers
+from tests.campaigns import campaigns
 
-tiers = Tiers()
-
-@pytest.hookimpl
-def pytest_itemcollected(item):
-    if tiers.is_campaign(item):
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in campaigns(items):
         item.add_marker("campaign")
 """
-STACKED = """
+TABLE_OF_CASES = """
 import pytest
 
-@pytest.mark.parametrize("second", ["a", "b"])
-@pytest.mark.parametrize("first", [[1], [2]], ids=["1", "2"])
-def test_it(first, second):
+@pytest.mark.parametrize("number", range(8))
+def test_it(number):
     pass
 """
 
@@ -39,31 +40,16 @@ def test_each_path_of_the_table_holds_tests() -> None:
     assert [path for path in empty if not list(path.rglob("test_*.py"))] == []
 
 
-def test_each_test_of_the_table_is_in_its_file() -> None:
-    named = [(path, name) for entries in (TESTS, TABLES) for path, names in entries.items() for name in names]
-    found = {path: names_in(path) for path in {*TESTS, *TABLES}}
-    assert [(path.name, name) for path, name in named if name not in found[path]] == []
-
-
-def test_a_file_that_the_table_names_in_part_keeps_a_test() -> None:
-    """A whole file has an entry of its own, which its reader sees at once."""
-    assert [path.name for path, names in TESTS.items() if names_in(path) <= set(names)] == []
+def test_each_measured_test_is_in_its_file() -> None:
+    gone = [
+        (path.name, name) for path, name in COSTS if not (path.exists() and name.partition("::")[0] in names_in(path))
+    ]
+    assert gone == [], "scripts/measure-costs FILES measures them again"
 
 
 def test_each_entry_is_there_once() -> None:
-    entries = [
-        (file, name)
-        for group in TABLE.values()
-        for kind in ("tests", "tables")
-        for file, names in group.get(kind, {}).items()
-        for name in names
-    ]
-    files = [name for group in TABLE.values() for name in group.get("files", ())]
-    assert len(entries) == len(set(entries))
+    files = [name for group in TABLE.values() for name in group["files"]]
     assert len(files) == len(set(files))
-    assert FILES.isdisjoint({*TESTS, *TABLES})
-    # A file has one list of each kind: a second one, in another group, would take the place of the first.
-    assert sum(len(names) for kind in (TESTS, TABLES) for names in kind.values()) == len(entries)
 
 
 @pytest.mark.parametrize(
@@ -84,21 +70,37 @@ def test_only_the_quick_tier_leaves_files_unread(
     assert '-m "not campaign"' in (ROOT.parent / "scripts" / "check").read_text()
 
 
+@given(cost=st.builds(Cost, seconds=st.floats(0.1, 1000), cases=st.integers(1, 2000)), others=st.integers(0, 300))
+def test_a_dear_table_keeps_as_many_cases_as_a_test_may_cost_spread_over_it(cost: Cost, others: int) -> None:
+    kept = [place for place in range(cost.cases) if stays(cost, place)]
+
+    assert len(kept) == min(cost.cases, int(QUICK_S / cost.of_a_case_s))
+    assert kept[:1] == [0] * bool(kept)
+    gaps = [after - before for before, after in pairwise([*kept, cost.cases])]
+    assert max(gaps, default=1) - min(gaps, default=1) <= 1
+    # Cases that came after it was measured are chosen at the same rate.
+    assert [stays(cost, cost.cases + place) for place in range(others)] == [
+        stays(cost, place % cost.cases) for place in range(others)
+    ]
+
+
 @pytest.mark.parametrize(
-    ("parameters", "kept"),
+    ("line", "kept"),
     [
-        ("", ["1-a"]),
-        ("@first", ["1-a", "2-a"]),
-        ("@second", ["1-a", "1-b"]),
-        ("@first second", ["1-a", "1-b", "2-a", "2-b"]),
+        (f"{QUICK_S}\t8\ttest_table.py\ttest_it\n", [0, 1, 2, 3, 4, 5, 6, 7]),
+        (f"{2 * QUICK_S}\t8\ttest_table.py\ttest_it\n", [0, 2, 4, 6]),
+        (f"{8.1 * QUICK_S}\t8\ttest_table.py\ttest_it\n", [0]),
+        (f"{8.1 * QUICK_S}\t8\ttest_table.py\ttest_other\n", [0, 1, 2, 3, 4, 5, 6, 7]),
     ],
 )
-def test_a_table_keeps_a_case_of_each_value(parameters: str, kept: list[str], tmp_path: Path) -> None:
+def test_a_test_that_costs_more_is_a_campaign(line: str, kept: list[int], tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
-    shutil.copy(ROOT / "campaigns.py", tmp_path / "tests")
-    (tmp_path / "tests" / "campaigns.toml").write_text(f'[a.tables]\n"test_table.py" = ["test_it{parameters}"]\n')
+    for name in ("campaigns.py", "costs.py"):
+        shutil.copy(ROOT / name, tmp_path / "tests")
+    (tmp_path / "tests" / "campaigns.toml").touch()
+    (tmp_path / "tests" / "costs.tsv").write_text(line)
     (tmp_path / "tests" / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "tests" / "test_table.py").write_text(STACKED)
+    (tmp_path / "tests" / "test_table.py").write_text(TABLE_OF_CASES)
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath=.\nmarkers=campaign\n")
 
     collected = subprocess.run(
@@ -106,14 +108,15 @@ def test_a_table_keeps_a_case_of_each_value(parameters: str, kept: list[str], tm
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
-    assert kept == re.findall(r"test_it\[(.+)\]", collected.stdout), collected.stdout
+    assert kept == [int(number) for number in re.findall(r"test_it\[(.+)\]", collected.stdout)], collected.stdout
 
 
 @cache
 def names_in(path: Path) -> frozenset[str]:
-    nodes = ast.walk(ast.parse(path.read_bytes()))
-    functions = (node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return frozenset(name for name in functions if name.startswith("test_"))
+    tree = ast.parse(path.read_bytes())
+    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    return frozenset(functions | {target.id for target in targets if isinstance(target, ast.Name)})
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,7 @@ def test_the_tiers_of_a_small_suite(
     for folder in (bin_folder, tmp_path / "scripts", tmp_path / "tests" / "fuzz"):
         folder.mkdir(parents=True)
     shutil.copy(ROOT.parent / "scripts" / "check", tmp_path / "scripts")
-    for name in ("campaigns.py", "campaigns.toml"):
+    for name in ("campaigns.py", "campaigns.toml", "costs.py", "costs.tsv"):
         shutil.copy(ROOT / name, tmp_path / "tests")
     for name in ("ruff", "mypy", "pyright", "lint-imports", "python"):
         _program(bin_folder / name, "exit 0")
