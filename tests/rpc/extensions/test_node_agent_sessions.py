@@ -240,3 +240,34 @@ def test_what_it_lacks_is_named_when_it_is_used(scripted: Start) -> None:
         """)
     )
     assert "exportToHtml of AgentSession is not available in pinnace" in go(one)
+
+
+@pytest.mark.parametrize("depth", ["4", "many"])
+def test_agents_that_start_agents_come_to_an_end(scripted: Start, depth: str) -> None:
+    one = scripted(command("await createAgentSession({}); return 'made';"), (), env={"PINNACE_SUBAGENT_DEPTH": depth})
+    assert "4 agents are above this one already (PINNACE_SUBAGENT_DEPTH)" in go(one)
+
+
+def test_an_agent_of_an_extension_knows_that_it_is_one(scripted: Start, tmp_path: Path) -> None:
+    """An extension of its own reads the variable, which commands do not have."""
+    (tmp_path / "reader.mjs").write_text("""
+        import fs from "node:fs";
+        export default () => fs.writeFileSync("depth", process.env.PINNACE_SUBAGENT_DEPTH);
+    """)
+    one = scripted(
+        command(f"""
+            const loader = new DefaultResourceLoader({{
+              noExtensions: true, additionalExtensionPaths: [{str(tmp_path / "reader.mjs")!r}],
+            }});
+            const {{ session }} = await createAgentSession({{
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: [], resourceLoader: loader,
+            }});
+            await session.prompt("first");
+            session.dispose();
+            return loader.getExtensions().extensions.length;
+        """),
+        [{"text": "one"}],
+        env={"PINNACE_SUBAGENT_DEPTH": "1"},
+    )
+    assert 1 == go(one)
+    assert "2" == (one.work / "depth").read_text()

@@ -20,12 +20,17 @@ const { CALL, now, send, errorOf } = require("../wire.cjs");
 const END_MS = 2000; // for an orderly end, in which the session is saved
 const STDERR_CHARS = 4096;
 const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+const DEPTH = "PINNACE_SUBAGENT_DEPTH"; // how many agents are above this one
+const MOST_DEPTH = 4; // an extension that makes a session wherever it is loaded would never come to an end
 const LACKING = { customTools: "give the tool to an extension", modelRuntime: "it has the models and keys of the agent", scopedModels: "use setModel" };
+
+const depth = () => Number(process.env[DEPTH] ?? 0);
 
 /** The process of an agent, and its answers by the ids of commands. */
 class Process {
   constructor(command, cwd, onRecord, whenEnded) {
-    this.child = spawn(command[0], command.slice(1), { cwd, stdio: ["pipe", "pipe", "pipe"] });
+    const env = { ...process.env, [DEPTH]: String(depth() + 1) };
+    this.child = spawn(command[0], command.slice(1), { cwd, env, stdio: ["pipe", "pipe", "pipe"] });
     this.asked = new Map();
     this.numbers = 0;
     this.stderr = "";
@@ -380,6 +385,7 @@ async function createAgentSession(options = {}) {
       throw new Error(`${name} of createAgentSession is not available in pinnace: ${instead}`);
     }
   }
+  if (!(depth() < MOST_DEPTH)) throw new Error(`createAgentSession: ${MOST_DEPTH} agents are above this one already (${DEPTH})`);
   if (options.sessionManager !== undefined && !(options.sessionManager instanceof SessionManager)) {
     throw new Error("sessionManager of createAgentSession must be a SessionManager");
   }
