@@ -51,6 +51,8 @@ class OfferedTool:
     output_schema: Mapping[str, object] | None
     annotations: Mapping[str, bool]
     """Hints of the server, which decide nothing."""
+    needs_task: bool = False
+    """Whether a call has to ask for a task."""
 
 
 def read_tool(raw: object, server: str) -> OfferedTool:
@@ -70,8 +72,6 @@ def read_tool(raw: object, server: str) -> OfferedTool:
     if not is_object(schema):
         raise WrongTool("its inputSchema is no object")
     execution = raw.get("execution")
-    if is_object(execution) and execution.get("taskSupport") == "required":
-        raise WrongTool("it runs as a task only (execution.taskSupport is required), and tasks are not supported yet")
     if len(json.dumps(raw)) > limits.TOOL_BYTES:
         raise WrongTool(f"its definition has more than {limits.TOOL_BYTES >> 10} KiB")
     hints = raw.get("annotations")
@@ -85,6 +85,7 @@ def read_tool(raw: object, server: str) -> OfferedTool:
         adapted(schema),
         _output(output) if is_object(output) else None,
         {hint: value for hint in _HINTS if isinstance(value := annotations.get(hint), bool)},
+        needs_task=is_object(execution) and execution.get("taskSupport") == "required",
     )
 
 

@@ -47,6 +47,7 @@ from pinnace_agent.mcp.prompts import WrongArguments, message_of, prompts_of, re
 from pinnace_agent.mcp.reporting import StateReports, paced
 from pinnace_agent.mcp.resources import Resources, failure_text
 from pinnace_agent.mcp.server import Server
+from pinnace_agent.mcp.tasks import outcome
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.validation import schema_problem
@@ -469,11 +470,11 @@ class Servers:
 
         if tool not in server.tools:
             raise ToolError(f"The MCP server {server.name} has withdrawn its tool {tool}.")
-        call = {"name": tool, "arguments": dict(params)}
+        call = {"name": tool, "arguments": dict(params), **({"task": {}} if server.tools[tool].needs_task else {})}
         try:
             with server.calling(ctx.tool_call_id):
                 async with paced(show) as progress:
-                    result = await server.request("tools/call", call, progress)
+                    result = await outcome(server, await server.request("tools/call", call, progress), progress)
         except ServerError as error:
             raise ToolError(f"MCP tool {server.name}/{tool}: {error}") from None
         except CallTimedOut:

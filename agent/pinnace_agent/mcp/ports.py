@@ -153,6 +153,14 @@ class ServerLink(Protocol):
         """
         ...
 
+    async def answers(self, asked: Mapping[str, object]) -> Mapping[str, object]:
+        """Answer what the server asks within a result, by its keys.
+
+        Raises:
+            ServerError: It asks for what is not offered.
+        """
+        ...
+
     async def request(
         self, method: str, params: Mapping[str, object], timeout_s: float, on_progress: OnProgress | None = None
     ) -> Mapping[str, object]:

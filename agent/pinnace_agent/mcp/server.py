@@ -437,6 +437,15 @@ class Server:
             if not self._open:
                 self._quiet.unpark_all()
 
+    async def answers(self, asked: Mapping[str, object]) -> Mapping[str, object]:
+        """Answer what the server asks within a result, by its keys.
+
+        Raises:
+            ServerError: It asks for what is not offered.
+            NotConnected, NeedsAuth: There is no connection.
+        """
+        return await (await self.ready()).answers(asked)
+
     def _become(self, state: State, error: str | None = None, details: str = "") -> None:
         line, _, rest = (error or "").strip().partition("\n")
         self.state, self.error = state, error and line.rstrip()

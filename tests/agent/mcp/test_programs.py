@@ -50,12 +50,13 @@ async def served(mode: str, tmp_path: Path, use: Callable[[Server], Awaitable[No
         nursery.cancel_scope.cancel()
 
 
-async def test_half_a_character_costs_itself_and_a_tool_that_runs_as_a_task_only_is_left_out(tmp_path: Path) -> None:
+async def test_half_a_character_costs_itself_and_a_tool_says_whether_it_needs_a_task(tmp_path: Path) -> None:
     async def use(server: Server) -> None:
         assert (server.state, server.error) == ("connected", None)
-        assert list(server.tools) == ["echo", "bad"]
+        assert {name: tool.needs_task for name, tool in server.tools.items()} == {
+            "slow": True, "echo": False, "bad": False,
+        }  # fmt: skip
         assert server.tools["echo"].description == "half \ufffd of it, and a whole \U0001f600"
-        assert [line.partition(" (")[0] for line in server.dropped] == ["slow: it runs as a task only"]
         result = await server.request("tools/call", {"name": "bad"})
         assert result["content"] == [{"type": "text", "text": "half \ufffd of it, and a whole \U0001f600"}]
 

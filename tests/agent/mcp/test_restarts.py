@@ -29,9 +29,9 @@ class Listed:
         self.ended = trio.Event()
         self.is_current = is_current
         self.called = trio.Event()
-        self.answers = trio.Event()
+        self.may_answer = trio.Event()
         """Calls wait for it."""
-        self.answers.set()
+        self.may_answer.set()
         self.announces: Sequence[str] = ()
         self.listened_s: list[float] = []
         self.heard: Callable[[], Awaitable[None]] = trio.sleep_forever
@@ -51,8 +51,11 @@ class Listed:
         assert not self.ended.is_set()
         if method == "tools/call":
             self.called.set()
-            await self.answers.wait()
+            await self.may_answer.wait()
         return {"answers": method}
+
+    async def answers(self, asked: Mapping[str, object]) -> Mapping[str, object]:
+        return asked
 
 
 class Tries:
@@ -258,7 +261,7 @@ async def test_open_calls_end_before_their_server_is_replaced_but_not_for_ever(
         nursery.start_soon(tries.server.serve)
         await tries.server.ready()
         (link,) = tries.links
-        link.answers = trio.Event()
+        link.may_answer = trio.Event()
         nursery.start_soon(call)
         await link.called.wait()
         tries.is_current = lambda: True
@@ -267,7 +270,7 @@ async def test_open_calls_end_before_their_server_is_replaced_but_not_for_ever(
         await trio.to_thread.run_sync(was_seen.wait)
         assert len(tries.begun_s) == 1
         if not is_endless:
-            link.answers.set()
+            link.may_answer.set()
             await tries.began_again.wait()
         while not tries.began_again.is_set():
             mock_clock.jump(RENEWAL_S)

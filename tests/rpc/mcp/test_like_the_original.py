@@ -27,12 +27,6 @@ OF_THE_CLIENT: Final = frozenset(
         "mcp__everything__trigger_url_elicitation",
     }
 )
-OF_THE_ORIGINAL: Final = frozenset(
-    {
-        # Runs as a task only, so a call of it fails.
-        "mcp__everything__simulate_research_query",
-    }
-)
 
 
 class Peer(NamedTuple):
@@ -144,7 +138,7 @@ def test_a_server_is_the_same_for_the_model_as_under_the_original(
 
         their_names, their_results = conversation(theirs, peer, command, work)
     our_names, our_results = conversation(ours, peer, command, work)
-    assert their_names - OF_THE_ORIGINAL == our_names - OF_THE_CLIENT
+    assert their_names == our_names - OF_THE_CLIENT
     theirs_text, text = (CLOCK.sub("now", json.dumps(each, indent=1)) for each in (their_results, our_results))
     assert theirs_text == text
     assert [] == [said for said in peer.said if said not in text]

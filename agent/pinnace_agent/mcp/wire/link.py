@@ -59,6 +59,7 @@ from pinnace_agent.mcp.ports import (
     SessionExpired,
     Unreachable,
 )
+from pinnace_agent.mcp.tasks import EXTENSION, NAMED_BY
 from pinnace_agent.mcp.wire.http import Address, Statuses, endpoint
 from pinnace_agent.mcp.wire.incoming import REFUSED, IncomingMessages
 from pinnace_agent.mcp.wire.outgoing import OutgoingMessages
@@ -74,6 +75,7 @@ _MOST_ROUNDS: Final = 10
 _LISTEN: Final = "subscriptions/listen"
 _LISTENED: Final[Mapping[str, str]] = {"tools": "toolsListChanged", "prompts": "promptsListChanged"}
 """The lists whose changes matter, and what asks for them."""
+_NAMED_BY: Final[Mapping[str, str]] = {**NAME_BEARING_METHODS, **NAMED_BY}
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _INSUFFICIENT: Final = "insufficient_scope"
@@ -242,7 +244,7 @@ class _Connection:
     def _offered(self) -> Mapping[str, object]:
         """Return the capabilities that later versions send with each request, as the library sends them before."""
         asks: dict[str, object] = {} if self._hooks.elicit is None else {"elicitation": {"form": {}, "url": {}}}
-        return {**asks, "roots": {"listChanged": True}}
+        return {**asks, "roots": {"listChanged": True}, "extensions": {EXTENSION: {}}}
 
     def _refused(self, error: MCPError) -> LinkLost:
         refusal = self.statuses.newest
@@ -286,10 +288,13 @@ class _Connection:
                 return result
             # Not executed yet: the server wants answers with the request.
             asked = result.get("inputRequests")
-            answers = {name: await self._answer(each) for name, each in (asked if is_object(asked) else {}).items()}
+            answers = await self.answers(asked if is_object(asked) else {})
             state = {"requestState": result["requestState"]} if "requestState" in result else {}
             params = {**params, **({"inputResponses": answers} if answers else {}), **state}
         raise ServerError(REFUSED, f"it has asked for more than {_MOST_ROUNDS} times before it would answer")
+
+    async def answers(self, asked: Mapping[str, object]) -> Mapping[str, object]:
+        return {name: await self._answer(each) for name, each in asked.items()}
 
     async def _answer(self, asked: object) -> Mapping[str, object]:
         """Return the answer to what a server asks within a result."""
@@ -328,7 +333,7 @@ class _Connection:
             body["_meta"] = {**(self._stamp or {}), **({} if on_progress is None else {"progressToken": number})}
         if self._stamp is not None:
             headers[MCP_METHOD_HEADER] = method
-            name = params.get(NAME_BEARING_METHODS.get(method, ""))
+            name = params.get(_NAMED_BY.get(method, ""))
             if isinstance(name, str):
                 headers[MCP_NAME_HEADER] = encode_header_value(name)
             if method == "tools/call" and isinstance(name, str) and is_object(given := params.get("arguments")):

@@ -1,0 +1,134 @@
+"""How a task of a server is followed: its pace, its failures, its end."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pinnace_agent.mcp.ports import CallTimedOut, Challenge, LinkLost, NeedsAuth, NotConnected, ServerError
+from pinnace_agent.mcp.tasks import outcome
+
+Answer = Mapping[str, object] | Exception
+TASK: Mapping[str, object] = {"taskId": "t", "status": "working", "pollIntervalMs": 2000}
+BEGUN = {"resultType": "task", **TASK}
+DONE: Mapping[str, object] = {**TASK, "status": "completed", "result": {"content": []}}
+
+
+class Scripted:
+    """A server that answers one request after the other, and keeps what it was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, float]] = []
+        self.params: list[Mapping[str, object]] = []
+
+    async def request(
+        self, method: str, params: Mapping[str, object], on_progress: object = None
+    ) -> Mapping[str, object]:
+        del on_progress
+        self.asked.append((method, trio.current_time()))
+        self.params.append(params)
+        await trio.lowlevel.checkpoint()
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def answers(self, asked: Mapping[str, object]) -> Mapping[str, object]:
+        return {key: {"action": "decline"} for key in asked}
+
+
+async def test_an_ordinary_answer_is_the_result() -> None:
+    answer = {"content": [], "resultType": "complete"}
+    assert answer is await outcome(Scripted(), answer, None)
+
+
+@pytest.mark.parametrize(
+    ("interval", "waits"),
+    [
+        (2000, [2.0, 2.0]),
+        (0, [0.1, 0.1]),
+        (-5, [0.1, 0.1]),
+        (10**9, [60.0, 60.0]),
+        ("soon", [1.0, 1.0]),
+        (None, [1.0, 1.0]),
+    ],
+)
+async def test_a_server_is_asked_at_the_pace_that_it_suggests_within_bounds(
+    autojump_clock: MockClock, interval: object, waits: Sequence[float]
+) -> None:
+    state = {**TASK, "pollIntervalMs": interval}
+    server = Scripted(state, DONE)
+
+    assert {"content": []} == await outcome(server, {**BEGUN, "pollIntervalMs": interval}, None)
+    times = [0.0, *(time for _, time in server.asked)]
+    assert waits == pytest.approx([after - before for before, after in itertools.pairwise(times)])
+
+
+@pytest.mark.parametrize("lost", [LinkLost("cut"), NotConnected("away"), CallTimedOut()])
+async def test_two_failures_in_a_row_are_borne(autojump_clock: MockClock, lost: Exception) -> None:
+    assert {"content": []} == await outcome(Scripted(lost, lost, TASK, lost, DONE), BEGUN, None)
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected"),
+    [
+        ([LinkLost("cut")] * 3, LinkLost),
+        ([CallTimedOut()] * 3, CallTimedOut),
+        # Not as what was not executed: the task may have had its effect.
+        ([NotConnected("away")] * 3, LinkLost),
+        ([NeedsAuth("sign in", Challenge(401, ""))], LinkLost),
+        ([ServerError(-32602, "no such task")], ServerError),
+    ],
+)
+async def test_a_task_that_can_not_be_asked_for_fails_its_call(
+    autojump_clock: MockClock, lost: Sequence[Exception], expected: type[Exception]
+) -> None:
+    server = Scripted(*lost)
+    with pytest.raises(expected) as failed:
+        await outcome(server, BEGUN, None)
+    assert type(failed.value) is expected
+    assert len(lost) == len(server.asked)
+
+
+async def test_a_question_that_stays_is_answered_once(autojump_clock: MockClock) -> None:
+    asks = {**TASK, "status": "input_required", "inputRequests": {"a": {}, "b": {}}}
+    server = Scripted(asks, {}, asks, {**asks, "inputRequests": {"b": {}, "c": {}}}, {}, DONE)
+
+    await outcome(server, BEGUN, None)
+    updates = [
+        params["inputResponses"]
+        for (method, _), params in zip(server.asked, server.params, strict=True)
+        if method == "tasks/update"
+    ]
+    assert [["a", "b"], ["c"]] == [list(each) for each in updates if isinstance(each, dict)]
+
+
+async def test_a_result_that_takes_longer_than_a_question_is_waited_for(autojump_clock: MockClock) -> None:
+    asks = {"taskId": "t", "status": "input_required"}
+    server = Scripted(CallTimedOut(), {"taskId": "t", "status": "completed"}, {"content": []})
+
+    assert {"content": []} == await outcome(server, {"task": asks}, None)
+    assert ["tasks/result", "tasks/get", "tasks/result"] == [method for method, _ in server.asked]
+
+
+@pytest.mark.parametrize("answer", [{}, ServerError(-32602, "over"), LinkLost("cut"), CallTimedOut()])
+async def test_a_cancelled_call_cancels_its_task_whatever_the_server_says(
+    autojump_clock: MockClock, answer: Answer
+) -> None:
+    server = Scripted(answer)
+    with trio.move_on_after(1) as scope:
+        await outcome(server, BEGUN, None)
+
+    assert scope.cancelled_caught
+    ((method, time_s),) = server.asked
+    assert (method, pytest.approx(1)) == ("tasks/cancel", time_s)
+    assert [{"taskId": "t"}] == server.params
+
+
+@pytest.mark.parametrize("task_id", [None, "", 5])
+async def test_a_task_without_an_id_is_none(task_id: object) -> None:
+    with pytest.raises(ServerError, match="without an id"):
+        await outcome(Scripted(), {**BEGUN, "taskId": task_id}, None)
