@@ -119,4 +119,7 @@ class AgentProfile:
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the active tools as a model sees them."""
-        return tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.tools.values())
+        return tuple(
+            ToolSpec(tool.name, tool.description, tool.parameters, getattr(tool, "prefers_strict", False))
+            for tool in self.tools.values()
+        )

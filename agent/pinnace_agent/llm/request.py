@@ -36,6 +36,8 @@ class ToolSpec(NamedTuple):
     description: str
     parameters: Mapping[str, object]
     """JSON schema of an object."""
+    prefers_strict: bool = False
+    """Whether its calls are held to the schema where the server can."""
 
 
 class RefusedRequest(Exception):

@@ -42,7 +42,6 @@ if TYPE_CHECKING:  # loaded with the first login
     from pinnace_agent.config.credentials.key_status import KeyStatus
     from pinnace_agent.config.credentials.login_refresh import LoginStore
     from pinnace_agent.config.credentials.logins import Login, LoginMethod
-    from pinnace_agent.llm.google.location import GoogleSource
 
 _NO_SECRET: Final = Secret("")
 _NO_STORED_KEY: Final = StoredKey(None, {})
@@ -60,8 +59,8 @@ class _KeySource(NamedTuple):
     """Whether it is a token, sent as `Authorization: Bearer` only."""
     login: "Login | None" = None
     """The login whose token is the key, in place of `value`."""
-    google: "GoogleSource | None" = None
-    """Where the token comes from that is the key, in place of `value`."""
+    google: Path | str | None = None
+    """The source of Google's token, in place of `value`."""
 
 
 class _LoginRefused(Exception):
@@ -81,7 +80,7 @@ class CredentialResolver:
         self._methods: dict[str, LoginMethod] = {}
         self._renewed: dict[str, Login] = {}
         self._logins: LoginStore | None = None
-        self._google: dict[GoogleSource, GoogleTokens] = {}
+        self._google: dict[Path | str, GoogleTokens] = {}
         self._read_s = time.monotonic()
         """When auth.json was read: of two readings the later one counts."""
         learn_keys(catalog, auth, env)
@@ -313,7 +312,7 @@ class CredentialResolver:
             raise _LoginRefused("get_api_key must return a key, a string of printable ASCII characters")
         return key
 
-    async def _google_token(self, source: "GoogleSource") -> str:
+    async def _google_token(self, source: Path | str) -> str:
         from pinnace_agent.config.credentials.google_credentials import GoogleTokens
         from pinnace_agent.config.credentials.logins import LoginFailed
 
