@@ -65,11 +65,12 @@ def main(words: Sequence[str]) -> int:
     refuse_subcommand(name, [each.name.rpartition(" ")[2] for each in _GROUP.subcommands])
 
 
-def login(provider: str) -> int:
+def login(provider: str, extensions: Sequence[str] = ()) -> int:
     """Log in with a code where the provider has that, else store a key, and return the exit code.
 
     Args:
         provider: Whose; empty: it is asked for, at a terminal.
+        extensions: Those of the command line, whose own logins are used for their providers.
 
     Raises:
         CommandError: It can't be done.
@@ -80,6 +81,11 @@ def login(provider: str) -> int:
         echo("The id of a provider, such as openai:")
         provider = sys.stdin.readline()
     provider = _checked(provider)
+    if extensions:
+        from pinnace_rpc.cli.commands.extension_login import providers_with_logins
+
+        if provider in providers_with_logins(extensions):
+            return _login(provider, None, None, False, False, tuple(extensions))
     return _login(provider, None, None, _wants_code(provider), False, ())
 
 
