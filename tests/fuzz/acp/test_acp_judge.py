@@ -84,6 +84,7 @@ FAULTS = {
     "leaves-its-code-open": ("R-ACP-82", "AUT/cancelled"),
     "needs-no-login": ("R-ACP-83", "AUT/a-logout-without-a-login"),
     "keeps-its-status": ("R-ACP-84", "AUT/in-and-out"),
+    "offers-all-logins": ("R-ACP-85", "AUT/the-methods-offered"),
 }
 """A fault of the tiny agent -> the rule that it breaks, and the scenario that must show it."""
 

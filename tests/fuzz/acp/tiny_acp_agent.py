@@ -345,6 +345,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
             "sessionCapabilities": sessions,
             "auth": {"status": {}, "logout": {}},
         },
+        "authMethods": [{"id": LOGIN, "name": "Log in"}] if can_show_code() or is_wrong("offers-all-logins") else [],
         "agentInfo": {"name": "tiny", "version": "1"},
     }
 
@@ -463,11 +464,14 @@ async def log_in(identity: Any) -> None:
     return write(id=identity, result={})
 
 
+def can_show_code() -> bool:
+    return "form" in (ABILITIES.get("elicitation") or {})
+
+
 def authenticate(params: dict[str, Any], identity: Any) -> None:
-    can_show = "form" in (ABILITIES.get("elicitation") or {})
-    if (params["methodId"] != LOGIN or not can_show) and not is_wrong("logs-in-anyhow"):
+    if (params["methodId"] != LOGIN or not can_show_code()) and not is_wrong("logs-in-anyhow"):
         raise Refused(-32602, "methodId: no such method")
-    if not can_show:
+    if not can_show_code():
         return write(id=identity, result={})
     LOGINS[identity] = asyncio.create_task(log_in(identity))
     return None
