@@ -61,7 +61,7 @@ def loose_parameters(strict: Mapping[str, object]) -> Schema:
 
 def _of_optional(member: Mapping[str, object]) -> Schema | None:
     branches = as_array(member.get("anyOf"))
-    is_optional = member.keys() == {"anyOf"} and len(branches) == 2 and branches[1] == _NULL
+    is_optional = set(member) == {"anyOf"} and len(branches) == 2 and branches[1] == _NULL
     return as_object(branches[0]) if is_optional else None
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 from pinnace_fuzz.acp.observer import Fault, Observer
 from pinnace_fuzz.acp.schema import SCHEMAS, NotOfTheSchema, check_call, check_result
 from pinnace_fuzz.harness.agent_process import AgentGone, AgentProcess, DriverTimeout
+from pinnace_fuzz.judge.scenarios.shapes import as_object
 from pinnace_spec.observers.verdicts import Direction
 
 TIMEOUT_S = 60.0
@@ -359,8 +360,7 @@ class AcpAgent:
 
     def _version_of(self, message: Message, method: str) -> int:
         """Return the version by whose schema a response is judged: that of `initialize` names its own."""
-        result = message.get("result")
-        named: object = result.get("protocolVersion") if isinstance(result, dict) else None
+        named = (as_object(message.get("result")) or {}).get("protocolVersion")
         return named if method == "initialize" and isinstance(named, int) and named in SCHEMAS else self._version
 
     def _answer_request(self, message: Message) -> None:

@@ -7,6 +7,7 @@ asks for its tokens. Nothing that it gives out is a secret.
 import json
 import socket
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final, Literal, Self
 
@@ -68,7 +69,7 @@ def _handler(kind: LoginServerKind) -> type[BaseHTTPRequestHandler]:
             else:
                 self._answer(400, pending)
 
-        def _answer(self, status: int, body: dict[str, object] | dict[str, str]) -> None:
+        def _answer(self, status: int, body: Mapping[str, object]) -> None:
             data = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -76,7 +77,7 @@ def _handler(kind: LoginServerKind) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     return Handler

@@ -16,9 +16,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pinnace_agent.files.json_file import FileForm, LockedFile, pretty
 from pinnace_agent.llm.bedrock.identity.aws_files import read_aws_files
 from pinnace_agent.llm.bedrock.identity.keys import find_keys, forget_keys
 from pinnace_agent.llm.bedrock.identity.sources import (
@@ -502,6 +504,23 @@ async def test_a_token_of_a_session_is_refreshed_and_stored(
     assert (stored["accessToken"], stored["refreshToken"]) == ("sso-new-0123456789abcdef", "refresh-2")
     assert (stored["clientId"], stored["startUrl"], path.stat().st_mode & 0o077) == ("client", "x", 0)
     assert REDACTOR.text(f"{REFRESHABLE['clientSecret']} sso-new-0123456789abcdef") == "[redacted] [redacted]"
+
+
+async def test_a_token_that_another_process_refreshes_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Callable[[str], None]
+) -> None:
+    config(SOURCES["session"])
+    path = store_sso_token(tmp_path, "main", -60, registrationExpiresAt=in_zulu(9999), **REFRESHABLE)
+    newer = {"accessToken": "sso-other-0123456789abcdef", "expiresAt": in_zulu(3600)}
+    with RawServer(service) as server:
+        point_to(server, monkeypatch)
+        lock = await trio.to_thread.run_sync(LockedFile, path)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            lock.edit(lambda old: {**old, **newer}, FileForm(pretty))
+            lock.release()
+    assert [each.headers.get("x-amz-sso_bearer_token") for each in server.requests] == [newer["accessToken"]]
 
 
 @pytest.mark.parametrize(("after_s", "is_good"), [(60, True), (-60, False)])
