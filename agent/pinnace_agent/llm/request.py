@@ -37,7 +37,7 @@ class ToolSpec(NamedTuple):
     parameters: Mapping[str, object]
     """JSON schema of an object."""
     prefers_strict: bool = False
-    """Whether its calls are held to the schema where the server can."""
+    """Whether servers should hold calls to it."""
 
 
 class RefusedRequest(Exception):

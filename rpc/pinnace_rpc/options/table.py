@@ -224,7 +224,7 @@ _MODEL: Final = Group(
         Option(
             ("--login",),
             "login",
-            "Log in to PROVIDER with a code, or ask for its key without echo, store that and exit: for editors.",
+            "Log in to PROVIDER with a code, or store its key, and exit: for editors.",
             "[PROVIDER]",
             implied="",
             read=values.readable,

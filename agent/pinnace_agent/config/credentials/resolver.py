@@ -60,7 +60,7 @@ class _KeySource(NamedTuple):
     login: "Login | None" = None
     """The login whose token is the key, in place of `value`."""
     google: Path | str | None = None
-    """The source of Google's token, in place of `value`."""
+    """Where Google's token is from, in place of `value`."""
 
 
 class _LoginRefused(Exception):
