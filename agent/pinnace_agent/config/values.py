@@ -91,7 +91,7 @@ async def resolve(value: Secret, env: Mapping[str, str], timeout_s: float = COMM
             fits into no header.
     """
     if is_command(value):
-        from pinnace_agent.config.value_command import CommandFailed, output_of
+        from pinnace_agent.shell.value_command import CommandFailed, output_of
 
         try:
             text = await output_of(value.reveal()[1:], env, timeout_s)

@@ -119,4 +119,5 @@ class AgentProfile:
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the active tools as a model sees them."""
-        return tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in self.tools.values())
+        tools = self.tools.values()
+        return tuple(ToolSpec(t.name, t.description, t.parameters, getattr(t, "prefers_strict", False)) for t in tools)

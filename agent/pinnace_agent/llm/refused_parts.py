@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from pinnace_agent.core.json_access import as_array, as_object, compact_body
+from pinnace_agent.llm.strict_schemas import loose_parameters
 
 Body = dict[str, object]
 
@@ -66,6 +67,9 @@ def _tools(body: Body) -> Iterator[Body]:
             yield members
             if (function := as_object(members.get("function"))) is not None:
                 yield function
+    for tool in as_array((as_object(body.get("toolConfig")) or {}).get("tools")):
+        if (described := as_object((as_object(tool) or {}).get("toolSpec"))) is not None:
+            yield described
 
 
 def _messages(body: Body) -> Iterator[Body]:
@@ -84,6 +88,21 @@ def _remove_marks(body: Body) -> bool:
 def _drop(places: Iterable[Body], name: str) -> bool:
     had = [place.pop(name, place) is not place for place in places]
     return any(had)
+
+
+def _remove_strict(body: Body) -> bool:
+    """Remove the field, and what it wants of schemas."""
+    tools = [*_tools(body)]
+    for tool in tools:
+        if tool.get("strict") is True:
+            for place, name in (
+                (tool, "parameters"),
+                (tool, "input_schema"),
+                (as_object(tool.get("inputSchema")), "json"),
+            ):
+                if place is not None and (schema := as_object(place.get(name))) is not None:
+                    place[name] = loose_parameters(schema)
+    return _drop(tools, "strict")
 
 
 def _of_tools(name: str) -> Callable[[Body], bool]:
@@ -143,8 +162,13 @@ def _of_body(name: str) -> _Part:
 _PARTS: Final[Mapping[str, _Part]] = {
     "cache_control": _Part(_named("cache_control"), _remove_marks),
     "strict": _Part(
-        re.compile(r"""["'`.]strict\b|\bstrict\\?["'`:]|\bstrict (?:mode|tools?|schema|parameter|field|is)\b""", re.I),
-        _of_tools("strict"),
+        re.compile(
+            r"""["'`.]strict\b|\bstrict\\?["'`:]|\bstrict (?:mode|tools?|schema|parameter|field|is)\b"""
+            # Limits of Anthropic for all strict tools of a request together.
+            r"|compiled grammar is too large|too many parameters with union types",
+            re.I,
+        ),
+        _remove_strict,
     ),
     "eager_input_streaming": _Part(_named("eager_input_streaming"), _of_tools("eager_input_streaming")),
     "tools": _Part(

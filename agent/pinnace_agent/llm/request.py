@@ -36,6 +36,8 @@ class ToolSpec(NamedTuple):
     description: str
     parameters: Mapping[str, object]
     """JSON schema of an object."""
+    prefers_strict: bool = False
+    """Whether servers should hold calls to it."""
 
 
 class RefusedRequest(Exception):

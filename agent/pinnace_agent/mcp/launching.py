@@ -139,7 +139,7 @@ async def _resolved(
 async def _text(value: Secret, env: Mapping[str, str], *, is_outside: bool) -> str:
     if not is_command(value):
         return interpolate(value, env)
-    from pinnace_agent.config.value_command import CommandFailed, output_of
+    from pinnace_agent.shell.value_command import CommandFailed, output_of
 
     try:
         return await output_of(value.reveal()[1:], env, _COMMAND_S, is_outside=is_outside)

@@ -133,18 +133,20 @@ def _probe(kit: AcpKit) -> AcpAgentDescription:
     info = as_object(result.get("agentInfo")) or {}
     offers = as_object(result.get("agentCapabilities")) or {}
     sessions = as_object(offers.get("sessionCapabilities")) or {}
+    auth = as_object(offers.get("auth")) or {}
     session = as_object(opened.get("result")) or {}
     has_llm = "llm" in kit.adapter.capabilities
     has = {
         "llm": has_llm,
         "tools": "tools" in kit.adapter.capabilities,
         **{name: sessions.get(name) is not None for name in SESSION_CAPABILITIES},
-        "auth-status": (as_object(offers.get("auth")) or {}).get("status") is not None,
+        "auth-status": auth.get("status") is not None,
+        "logout": auth.get("logout") is not None,
         "load": offers.get("loadSession") is True,
         # An agent without a model may refuse a session for want of a key; with the judge's own model it may not.
         "session": bool(session) or has_llm,
         "options": bool(session.get("configOptions")),
-        **dict.fromkeys(("files", "forms", "subagents", "steering", "pinnace"), info.get("name") == OURS),
+        **dict.fromkeys(("files", "forms", "logins", "subagents", "steering", "pinnace"), info.get("name") == OURS),
     }
     name = str(info.get("name") or Path(kit.command[-1]).name)
     return AcpAgentDescription(

@@ -40,6 +40,7 @@ from pinnace_fuzz.acp.reading import (
 )
 from pinnace_fuzz.acp.rules import is_bound
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
+from pinnace_fuzz.harness.login_server import LoginServer
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.harness.model_server.ledger import LlmTimeout
 from pinnace_fuzz.judge.adapter import Adapter, LaunchOptions, Prepared
@@ -58,6 +59,8 @@ TIMEOUT_S = 10.0
 # Much longer than the agent needs; shorter than what a person notices.
 EXIT_S = 5.0
 LEFTOVERS_S = 1.0
+LOGIN_VARIABLE: Final = "CONFORM_LOGIN_URL"
+"""Names the server of logins, for agents that have no settings of this project's."""
 EXIT_RULE: Final = "R-ACP-29"
 ANSWER_RULE: Final = "R-ACP-03"
 
@@ -145,6 +148,9 @@ class _Player:
         self.shutdown: Shutdown = "none"
         self.shutdown_text = "no process"
         options = LaunchOptions(session="new", files=scenario.files, arguments=scenario.arguments)
+        if scenario.login is not None:
+            url = stack.enter_context(LoginServer(scenario.login)).url
+            options = options._replace(settings={"logins": {"xai": {"url": url}}}, env={LOGIN_VARIABLE: url})
         self._prepared: Prepared = kit.adapter.prepare(kit.command, root, llm.base_url, options)
         work = self._prepared.folders["work"]
         folders = {**self._prepared.folders, "other": work.with_name("other")}
@@ -297,6 +303,7 @@ class _Player:
         if name:
             self._count += 1
             self._ids[name] = message["id"] = self._count
+            self._holes.keep(f"id-of-{name}", self._count)
         return {**message, "method": method, "params": self._holes.filled(params)}
 
     def _filled_line(self, data: bytes) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.harness.login_server import LoginServerKind
 from pinnace_fuzz.judge.scenarios.fields import FieldError, Fields, texts
 from pinnace_fuzz.judge.scenarios.files import ScenarioError, fill, line_of
 from pinnace_fuzz.judge.scenarios.llm_lines import read_llm
@@ -29,6 +30,8 @@ NEEDS: Final[Mapping[str, str]] = {
     "title": "`sessionCapabilities.title`",
     "status": "`sessionCapabilities.status`",
     "auth-status": "`auth.status`",
+    "logout": "`auth.logout`",
+    "logins": "`authenticate` with `login-xai` logs in with a code, at a server that the judge plays",
     "session": "`session/new` succeeds",
     "options": "`session/new` returns `configOptions`",
     "files": "the model's calls of tools `read` and `write`, with `path` and `content`, are carried out",
@@ -39,6 +42,7 @@ NEEDS: Final[Mapping[str, str]] = {
 }
 """What a scenario may need, with its meaning."""
 
+LOGIN_SERVERS: Final[tuple[LoginServerKind, ...]] = ("waiting", "granted", "refused", "unreachable")
 FOLDERS: Final = ("work", "other")
 """Where sessions may be; `${work}` and `${other}` name the paths."""
 
@@ -228,6 +232,8 @@ class AcpScenario:
     """What the user enters in forms; None: the user declines them."""
     leaves_forms: bool = False
     """The user does not answer forms."""
+    login: LoginServerKind | None = None
+    """What becomes of logins; None: no server is played."""
     source: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """As it was read."""
     place: str = ""
@@ -312,6 +318,7 @@ def _scenario(item: Mapping[str, Json], path: Path, place: str) -> AcpScenario:
         refuses_writes=fields.word("writes", ("carried-out", "refused"), "carried-out") == "refused",
         form=None if (entered := as_object(item.get("form"))) is None else entered,
         leaves_forms=fields.take("form") == "open",
+        login=None if item.get("login") is None else fields.word("login", LOGIN_SERVERS, "waiting"),
         source=item,
         place=place,
     )

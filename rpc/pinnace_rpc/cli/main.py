@@ -158,7 +158,7 @@ def _serve(words: list[str]) -> int:
     if options.login is not None:
         from pinnace_rpc.cli.commands import auth as auth_command
 
-        return auth_command.login(options.login)
+        return auth_command.login(options.login, options.extensions)
     if options.export is not None:
         from pinnace_rpc.cli.commands import export as export_command
 

@@ -135,8 +135,8 @@ def _listing(given: Mapping[str, Any]) -> _Values:
 
 def _login(given: Mapping[str, Any]) -> _Values:
     # An editor appends the option to the command line of its agent, whose other options don't count.
-    options = _read(given, ("login", "provider"))
-    return {"login": options["login"] or options.get("provider", "")}
+    options = _read(given, ("login", "provider", "extensions"))
+    return options | {"login": options["login"] or options.get("provider", "")}
 
 
 def _export(given: Mapping[str, Any], words: Sequence[str]) -> ExportOptions:

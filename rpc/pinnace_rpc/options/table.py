@@ -224,7 +224,7 @@ _MODEL: Final = Group(
         Option(
             ("--login",),
             "login",
-            "Ask for a key of PROVIDER without echo, store it and exit: for editors.",
+            "Log in to PROVIDER with a code, or store its key, and exit: for editors.",
             "[PROVIDER]",
             implied="",
             read=values.readable,

@@ -34,6 +34,7 @@ def registry_of(folder: Path, env: Mapping[str, str], auth: object = None) -> Mo
         ({"AWS_PROFILE": "work"}, "AWS_PROFILE"),
         ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1/"}, "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
         ({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2"}, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        ({"AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}, "AWS_WEB_IDENTITY_TOKEN_FILE"),
         (KEYS | TOKEN, "AWS_BEARER_TOKEN_BEDROCK"),
     ],
 )
@@ -54,7 +55,7 @@ async def test_without_credentials_the_error_names_all_variables(tmp_path: Path)
     problem = (await registry_of(tmp_path, {}).provider_credentials(BEDROCK)).problem or ""
     assert problem.endswith(
         "Set the key, or AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI, or AWS_CONTAINER_CREDENTIALS_FULL_URI."
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI, or AWS_CONTAINER_CREDENTIALS_FULL_URI, or AWS_WEB_IDENTITY_TOKEN_FILE."
     )
 
 

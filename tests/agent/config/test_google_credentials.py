@@ -139,7 +139,7 @@ async def test_a_service_account_without_the_extra_names_it(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"type": "external_account"}, "type must be .* not 'external_account'"),
+        ({"type": "gdch_service_account"}, "type must be .* not 'gdch_service_account'"),
         ({"type": None}, "type must be .* it has none"),
         ({"refresh_token": ""}, "refresh_token must be a text"),
         ({"client_id": 5}, "client_id must be a text"),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from tests.agent.llm.original_requests import plain_ids
+from tests.agent.llm.original_requests import original_tool, plain_ids
 from tests.agent.llm.recording import Recorder
 from tests.recorded import Record
 
@@ -117,7 +117,7 @@ def ask_original(original: Sequence[str], cases: Sequence[ProviderCase]) -> list
 
 
 def _asked(case: ProviderCase) -> dict[str, Any]:
-    tools, level = [tool._asdict() for tool in case.tools], level_of(case)
+    tools, level = [original_tool(tool) for tool in case.tools], level_of(case)
     system = {"role": "system", "content": "Be brief.", "toolsAdded": tools, "timestamp": 0}
     return {
         "model": case.model,

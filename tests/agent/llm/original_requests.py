@@ -109,8 +109,15 @@ def _run(original: Sequence[str], cases: Sequence[Record]) -> list[Record]:
     return answers
 
 
+def original_tool(tool: ToolSpec) -> dict[str, Any]:
+    """Return the description of a tool as the original has it."""
+    described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    sampling = {"constrainedSampling": {"type": "json_schema", "strict": "prefer"}}
+    return {**described, **(sampling if tool.prefers_strict else {})}
+
+
 def _case(asked: Conversation) -> dict[str, Any]:
-    tools = [tool._asdict() for tool in asked.tools]
+    tools = [original_tool(tool) for tool in asked.tools]
     system = {"role": "system", "content": asked.system_prompt, "toolsAdded": tools, "timestamp": 0}
     reasoning = {} if asked.level == "off" else {"reasoning": asked.level}
     return {

@@ -319,16 +319,17 @@ async def test_variables_of_the_provider_alone_name_a_profile(tmp_path: Path) ->
 async def test_without_keys_one_error_names_what_was_looked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    monkeypatch.setenv("AWS_PROFILE", "none")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     asked = await ask("http://127.0.0.1:1")
     assert asked.signs.kind == "no_credentials"
     files = [f"{tmp_path}/.aws/{name} (can't be read: No such file or directory)" for name in ("config", "credentials")]
     assert asked.failure == (
         "No AWS credentials were found:\n"
-        "- AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not\n"
-        f"- the profile none (AWS_PROFILE) is not in {files[0]} and {files[1]}\n"
-        "- AWS_CONTAINER_CREDENTIALS_RELATIVE_URI and AWS_CONTAINER_CREDENTIALS_FULL_URI are not set"
+        "- AWS_SECRET_ACCESS_KEY is set, but AWS_ACCESS_KEY_ID is not\n"
+        f"- the profile default is not in {files[0]} and {files[1]}\n"
+        "- AWS_CONTAINER_CREDENTIALS_RELATIVE_URI and AWS_CONTAINER_CREDENTIALS_FULL_URI are not set\n"
+        "- AWS_EC2_METADATA_DISABLED is true, so the metadata of EC2 are not asked"
     )
 
 

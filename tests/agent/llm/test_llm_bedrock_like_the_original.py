@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from tests.agent.llm.original_requests import original_tool
 from tests.agent.samples import prices
 from tests.source_tree import DATA
 
@@ -53,6 +54,7 @@ class Case(NamedTuple):
     level: str = "off"
     system: str = "Be brief."
     has_tools: bool = True
+    prefers_strict: bool = False
     env: Mapping[str, str] = {}
     changes: Mapping[str, Any] = {}
     """Of the model."""
@@ -99,6 +101,8 @@ CASES: Final = (
     *(Case(f"{NOVA} {level}", NOVA, (said(),), level) for level in ("off", "high")),
     *(Case(f"{GPT_OSS} {level}", GPT_OSS, (said(),), level, changes=SMALL) for level in ("off", "high")),
     Case("no system prompt and no tools", messages=(said(),), system="", has_tools=False),
+    Case("strict tools", messages=(said(),), prefers_strict=True),
+    Case("strict tools for a model without", GPT, messages=(said(),), prefers_strict=True),
     Case("two calls", messages=TWO_CALLS),
     Case("two calls, and on", messages=(*TWO_CALLS, answered(text("done")), said(text("thanks")))),
     Case("a call without a result", messages=(said(), answered(call("c1")), said(text("and?")))),
@@ -134,6 +138,10 @@ def model_of(case: Case, base_url: str) -> Any:
 TOOLS: Final = (ToolSpec("bash", "Runs.", {"type": "object", "properties": {"command": {"type": "string"}}}),)
 
 
+def tools_of(case: Case) -> Sequence[ToolSpec]:
+    return [tool._replace(prefers_strict=case.prefers_strict) for tool in TOOLS] if case.has_tools else ()
+
+
 def theirs(original: Sequence[str], folder: Path) -> list[Any]:
     """Return the path and the body of each case as the original sends them."""
     module = Path(original[-1]).parent / "chunks" / "bedrock-converse-stream.js"
@@ -147,7 +155,7 @@ def theirs(original: Sequence[str], folder: Path) -> list[Any]:
     with RawServer(answer) as server:
         listed: list[Any] = []
         for case in CASES:
-            tools = [tool._asdict() for tool in TOOLS] if case.has_tools else []
+            tools = [original_tool(tool) for tool in tools_of(case)]
             first = {"role": "system", "content": case.system, "toolsAdded": tools, "timestamp": 0}
             options = {} if case.level == "off" else {"reasoning": case.level}
             env = {"AWS_REGION": "us-east-1", **case.env}
@@ -169,7 +177,7 @@ def theirs(original: Sequence[str], folder: Path) -> list[Any]:
 
 def ours(case: Case) -> Any:
     model = model_of(case, "http://127.0.0.1:1")
-    tools = TOOLS if case.has_tools else ()
+    tools = tools_of(case)
     messages: Any = case.messages
     level: Any = case.level
     request = LlmRequest(model, case.system, messages, tools, level, None, {}, "s1")

@@ -37,6 +37,7 @@ CASES: Final = [
         for name, messages in conversations(MODEL, ("call_1", "call_2"), "c2ln").items()
     ),
     *(ProviderCase(f"level {level}", MODEL, [user("hi")], ENV, level) for level in THINKING_LEVELS),
+    ProviderCase("strict tools", MODEL, [user("hi")], ENV, tools=(BASH._replace(prefers_strict=True), READ)),
     ProviderCase("kept for long", MODEL, [user("hi")], {**ENV, "PI_CACHE_RETENTION": "long"}),
     ProviderCase("not kept", MODEL, [user("hi")], {**ENV, "PI_CACHE_RETENTION": "none"}),
     ProviderCase(

@@ -31,7 +31,7 @@ SCRIPT = """
 import os, trio
 from pinnace_agent.extensions.services.programs import run_program
 from pinnace_agent.shell.output import OutputTail
-from pinnace_agent.config.value_command import output_of
+from pinnace_agent.shell.value_command import output_of
 from pinnace_agent.shell.child_processes import CHILDREN
 from pinnace_agent.shell.process import run_shell
 from pinnace_agent.tools.local.search_program import run_search

@@ -79,6 +79,12 @@ FAULTS = {
     "always-open": ("R-ACP-77", "SES/status"),
     "asks-for-a-login": ("R-ACP-78", "SES/auth-status"),
     "forgets-messages": ("R-ACP-79", "SUB/given-a-message"),
+    "logs-in-anyhow": ("R-ACP-80", "AUT/a-method-that-was-not-offered"),
+    "hides-failed-logins": ("R-ACP-81", "AUT/no-server"),
+    "leaves-its-code-open": ("R-ACP-82", "AUT/cancelled"),
+    "needs-no-login": ("R-ACP-83", "AUT/a-logout-without-a-login"),
+    "keeps-its-status": ("R-ACP-84", "AUT/in-and-out"),
+    "offers-all-logins": ("R-ACP-85", "AUT/the-methods-offered"),
 }
 """A fault of the tiny agent -> the rule that it breaks, and the scenario that must show it."""
 

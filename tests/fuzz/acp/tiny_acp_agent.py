@@ -340,7 +340,12 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     sessions |= {"fork": {}, "title": {}, "status": {}}
     return {
         "protocolVersion": version if is_wrong("any-version") else 1,
-        "agentCapabilities": {"loadSession": True, "sessionCapabilities": sessions, "auth": {"status": {}}},
+        "agentCapabilities": {
+            "loadSession": True,
+            "sessionCapabilities": sessions,
+            "auth": {"status": {}, "logout": {}},
+        },
+        "authMethods": [{"id": LOGIN, "name": "Log in"}] if can_show_code() or is_wrong("offers-all-logins") else [],
         "agentInfo": {"name": "tiny", "version": "1"},
     }
 
@@ -396,7 +401,85 @@ def status(params: dict[str, Any]) -> dict[str, Any]:
 def auth_status(_: dict[str, Any]) -> dict[str, Any]:
     if is_wrong("asks-for-a-login"):
         raise Refused(-32000, "log in first")
-    return {"state": "not_required"}
+    return {"state": "authenticated" if is_logged_in[0] or is_wrong("keeps-its-status") else "unauthenticated"}
+
+
+# Logins.
+
+is_logged_in = [True]
+LOGINS: dict[Any, "asyncio.Task[None]"] = {}
+LOGIN = "login-xai"
+
+
+async def post(path: str) -> tuple[int, dict[str, Any]]:
+    """Ask the server of logins."""
+    address = urlsplit(os.environ["CONFORM_LOGIN_URL"])
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        head = f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        writer.write(head.encode())
+        head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+        return int(head.split()[1]), json.loads(body)
+    finally:
+        writer.close()
+
+
+async def show_code(identity: Any, code: dict[str, Any]) -> bool:
+    schema = {"type": "object", "properties": {}}
+    text = f"{code['verification_uri']} {code['user_code']}"
+    response = await ask("elicitation/create", requestId=identity, mode="form", message=text, requestedSchema=schema)
+    return bool(response.get("result", {}).get("action") == "accept")
+
+
+async def log_in(identity: Any) -> None:
+    """Log in with a code: shown, and asked about until the user has decided."""
+    shown: asyncio.Task[bool] | None = None
+    try:
+        _, code = await post("/device")
+        shown = asyncio.create_task(show_code(identity, code))
+        while True:
+            if shown.done() and not shown.result():
+                raise Refused(-32000, "declined")
+            status, answer = await post("/token")
+            if status == 200:
+                break
+            if answer["error"] != "authorization_pending":
+                raise Refused(-32000, answer["error"])
+            await asyncio.wait([shown], timeout=0.05)
+        is_logged_in[0] = True
+    except asyncio.CancelledError:
+        if shown is not None:
+            if is_wrong("leaves-its-code-open"):
+                write(id=identity, error={"code": -32800, "message": "cancelled"})
+                return
+            shown.cancel()
+            await asyncio.wait([shown])
+        return write(id=identity, error={"code": -32800, "message": "cancelled"})
+    except (OSError, Refused) as error:
+        if not is_wrong("hides-failed-logins"):
+            return write(id=identity, error={"code": -32000, "message": str(error)})
+    if shown is not None and not shown.done():
+        shown.cancel()
+        await asyncio.wait([shown])
+    return write(id=identity, result={})
+
+
+def can_show_code() -> bool:
+    return "form" in (ABILITIES.get("elicitation") or {})
+
+
+def authenticate(params: dict[str, Any], identity: Any) -> None:
+    if (params["methodId"] != LOGIN or not can_show_code()) and not is_wrong("logs-in-anyhow"):
+        raise Refused(-32602, "methodId: no such method")
+    if not can_show_code():
+        return write(id=identity, result={})
+    LOGINS[identity] = asyncio.create_task(log_in(identity))
+    return None
+
+
+def log_out(_: dict[str, Any]) -> dict[str, Any]:
+    is_logged_in[0] = False
+    return {}
 
 
 def steer(params: dict[str, Any]) -> dict[str, Any]:
@@ -408,18 +491,10 @@ def steer(params: dict[str, Any]) -> dict[str, Any]:
     raise Refused(-32002, f"no sub-agent {params['sessionId']}")
 
 
-OF_LATER_DRAFTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "session/fork": fork,
-    "session/set_title": set_title,
-    "session/status": status,
-    "_session/steering": steer,
-    "auth/status": auth_status,
-}
-METHODS |= set(OF_LATER_DRAFTS)
-
-
 def new(params: dict[str, Any]) -> dict[str, Any]:
     cwd = params["cwd"]
+    if not is_logged_in[0] and not is_wrong("needs-no-login"):
+        raise Refused(-32000, "log in first")
     if not isinstance(cwd, str) or not (is_wrong("any-folder") or (Path(cwd).is_absolute() and Path(cwd).is_dir())):
         raise Refused(-32602, "cwd: no folder")
     session = Session(f"s{next(numbers)}-{os.getpid()}", cwd)
@@ -429,12 +504,24 @@ def new(params: dict[str, Any]) -> dict[str, Any]:
     return {"sessionId": session.id, "configOptions": options()}
 
 
+OTHERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "session/fork": fork,
+    "session/set_title": set_title,
+    "session/status": status,
+    "_session/steering": steer,
+    "auth/status": auth_status,
+    "logout": log_out,
+    "session/new": new,
+}
+METHODS |= {*OTHERS, "authenticate"}
+
+
 async def requested(method: str, params: dict[str, Any], identity: Any) -> Any:
     match method:
         case "initialize":
             return initialize(params)
-        case "session/new":
-            return new(params)
+        case "authenticate":
+            return authenticate(params, identity)
         case "session/load":
             return reopened(params, is_replayed=not is_wrong("no-replay"))
         case "session/resume":
@@ -478,6 +565,8 @@ async def take(message: Any) -> None:
     if identity is None:
         if method == "session/cancel":
             await cancel_named(params["sessionId"])
+        if method == "$/cancel_request" and (login := LOGINS.get(params["requestId"])) is not None:
+            login.cancel()
         return None
     try:
         if method not in METHODS:
@@ -486,7 +575,7 @@ async def take(message: Any) -> None:
             raise Refused(-32601, f"no method {method}")
         if not is_greeted[0] and method != "initialize" and not is_wrong("begins-early"):
             raise Refused(-32600, "not initialized")
-        later = OF_LATER_DRAFTS.get(method)
+        later = OTHERS.get(method)
         result = later(params) if later is not None else await requested(method, params, identity)
         is_greeted[0] = True
     except Refused as error:

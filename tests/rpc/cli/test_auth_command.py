@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.agent.config.authorization_server import USER_CODE, AuthorizationServer
 from tests.source_tree import PYTHONPATH
 
 COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc", "auth")
@@ -255,3 +256,99 @@ def test_status_is_there_for_programs(run: Run) -> None:
         "variables": ["GROQ_API_KEY"],
     } == groq
     assert {"openai", "anthropic", "google"} <= {record["provider"] for record in records if not record["isUsable"]}
+
+
+def typed(folder: Path, words: tuple[str, ...], *answers: tuple[bytes, str]) -> tuple[int, str]:
+    """Run a command at a terminal; return its exit status, and what was shown.
+
+    Args:
+        folder: The agent folder.
+        words: Of the command line, behind the program.
+        answers: What to wait for, and the line to type then.
+    """
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execve(sys.executable, [*COMMAND[:-1], *words], environment(folder))
+    shown = b""
+    for wanted, line in answers:
+        while wanted not in shown:
+            shown += os.read(terminal, 1000)
+        os.write(terminal, f"{line}\n".encode())
+    while True:
+        try:
+            shown += os.read(terminal, 1000)
+        except OSError:  # the other end is gone
+            break
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return status, shown.decode()
+
+
+def test_the_account_in_the_address_of_a_provider_is_asked_for(tmp_path: Path) -> None:
+    """What the environment or the entry has is not asked for."""
+    answers = ((b"(not shown): ", KEY), (b"CLOUDFLARE_ACCOUNT_ID of", "a1b2"), (b"CLOUDFLARE_GATEWAY_ID of", "main"))
+    status, shown = typed(tmp_path, ("auth", "login", "cloudflare-ai-gateway"), *answers)
+    env = {"CLOUDFLARE_ACCOUNT_ID": "a1b2", "CLOUDFLARE_GATEWAY_ID": "main"}
+
+    assert (0, False) == (status, KEY in shown)
+    assert {"cloudflare-ai-gateway": {"type": "api_key", "key": KEY, "env": env}} == stored(tmp_path)
+    status, shown = typed(tmp_path, ("auth", "login", "cloudflare-ai-gateway"), (b"(not shown): ", f"{KEY}-2"))
+    assert (0, False) == (status, "CLOUDFLARE" in shown)
+    assert {"cloudflare-ai-gateway": {"type": "api_key", "key": f"{KEY}-2", "env": env}} == stored(tmp_path)
+
+
+def test_an_account_that_would_be_another_address_is_refused(tmp_path: Path) -> None:
+    answers = ((b"(not shown): ", KEY), (b"CLOUDFLARE_ACCOUNT_ID of", "a/../b"))
+    status, shown = typed(tmp_path, ("auth", "login", "cloudflare-workers-ai"), *answers)
+
+    assert (1, True) == (os.waitstatus_to_exitcode(status), "letters, digits, dashes and underscores" in shown)
+    assert not (tmp_path / "auth.json").exists()
+
+
+def test_an_account_that_can_not_be_asked_for_is_named(run: Run, tmp_path: Path) -> None:
+    done = run("login", "cloudflare-workers-ai", stdin=KEY)
+    assert (0, True) == (done.returncode, "also needs CLOUDFLARE_ACCOUNT_ID in the environment" in done.stderr)
+    done = run("login", "cloudflare-workers-ai", stdin=KEY, CLOUDFLARE_ACCOUNT_ID="a1b2")
+    assert "" == done.stderr
+    assert {"cloudflare-workers-ai": {"type": "api_key", "key": KEY}} == stored(tmp_path)
+
+
+def test_a_login_for_editors_uses_a_code_where_the_provider_has_one(tmp_path: Path) -> None:
+    """Its user may store a key instead."""
+    with AuthorizationServer() as server:
+        (tmp_path / "settings.json").write_text(json.dumps({"logins": {"xai": {"url": server.url}}}))
+        status, shown = typed(tmp_path, ("acp", "--login", "xai"), (b"or enter key", ""))
+        assert (0, True) == (status, USER_CODE in shown)
+        assert "oauth" == stored(tmp_path)["xai"]["type"]
+        (tmp_path / "auth.json").unlink()
+        status, _ = typed(tmp_path, ("acp", "--login", "xai"), (b"or enter key", "key"), (b"(not shown): ", KEY))
+
+    assert (0, {"type": "api_key", "key": KEY}) == (status, stored(tmp_path)["xai"])
+
+
+def test_a_login_for_editors_uses_a_code_without_a_terminal_where_there_is_no_key(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"logins": {"openai-codex": {"url": "http://127.0.0.1:1"}}}))
+    words = [*COMMAND[:-1], "acp", "--login", "openai-codex"]
+    done = subprocess.run(words, input="", env=environment(tmp_path), capture_output=True, text=True, check=False)
+
+    assert 1 == done.returncode
+    assert "ChatGPT can't be reached" in done.stderr
+
+
+def test_status_shows_the_providers_of_extensions(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "corporate.py").write_text(
+        "def extension(pi):\n"
+        "    async def log_in(callbacks): ...\n"
+        "    async def refresh(credentials): ...\n"
+        "    oauth = {'name': 'Corp', 'login': log_in, 'refresh_token': refresh, 'get_api_key': lambda each: 'x'}\n"
+        "    pi.register_provider('corp', {'oauth': oauth})\n"
+    )
+    named = ("-e", str(tmp_path / "corporate.py"))
+    assert "corp " not in run("status").stdout
+    assert "corp " in run("status", *named).stdout
+    assert 1 == run("status", "corp", *named).returncode
+    login = {"type": "oauth", "access": "a", "refresh": "r", "expires": 1}
+    (tmp_path / "auth.json").write_text(json.dumps({"corp": login}))
+    done = run("status", "corp", *named, "--json")
+    assert {"provider": "corp", "source": "login", "isUsable": True}.items() <= json.loads(done.stdout).items()
+    assert 1 == run("status", "corp").returncode  # without its extension nothing can use it

@@ -243,10 +243,15 @@ def test_a_login_that_can_not_be_refreshed_is_kept_and_refused_by_name(
     shows_no_token(one)
 
 
-def test_a_login_at_the_terminal(tmp_path: Path, corporation: Corporation) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [("auth", "login", "corporate", "-e", str(EXAMPLE)), ("acp", "-e", str(EXAMPLE), "--login", "corporate")],
+    ids=["auth", "acp"],
+)
+def test_a_login_at_the_terminal(words: tuple[str, ...], tmp_path: Path, corporation: Corporation) -> None:
     home = prepare_pi_home(tmp_path / "home", "http://127.0.0.1:9/v1", env=corporation.env)
     with subprocess.Popen(
-        [*COMMAND, "auth", "login", "corporate", "-e", str(EXAMPLE)],
+        [*COMMAND, *words],
         env=home.env,
         cwd=home.work,
         stdin=subprocess.PIPE,

@@ -6,8 +6,9 @@ field of an entry that this program does not know. The file is readable for the 
 would still contain removed keys. Shows no key.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, read_login
@@ -24,7 +25,13 @@ class LoginInTheWay(Exception):
 
 
 def store_key(
-    path: Path, provider: str, key: Secret, *, replaces_login: bool = False, check: Callable[[], None] = wait_on
+    path: Path,
+    provider: str,
+    key: Secret,
+    *,
+    replaces_login: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    check: Callable[[], None] = wait_on,
 ) -> JsonEdit:
     """Store a key for a provider, in place of its former one.
 
@@ -33,6 +40,7 @@ def store_key(
         provider: Its id.
         key: As in the file: the key itself, `$NAME` or `!command`.
         replaces_login: Whether to overwrite a login.
+        variables: Of the provider alone, for `env` of its entry; others there stay.
         check: What it raises ends the waiting for the lock.
 
     Raises:
@@ -47,7 +55,9 @@ def store_key(
         if _is_login(old) and not replaces_login:
             raise LoginInTheWay
         kept = old if is_object(old) and old.get("type") == "api_key" else {}
-        content[provider] = {**kept, "type": "api_key", "key": key.reveal()}
+        former = kept.get("env")
+        env = {"env": {**(former if is_object(former) else {}), **variables}} if variables else {}
+        content[provider] = {**kept, "type": "api_key", "key": key.reveal(), **env}
         return content
 
     return edit_object(path, change, _FORM, check)

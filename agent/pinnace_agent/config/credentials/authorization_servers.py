@@ -6,8 +6,9 @@ answer only the words that are made for people are shown. Not for start-up: it u
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import trio
 
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 
 REQUEST_LIMIT_S: Final = 20.0
 """For one answer. A refresh holds the lock of auth.json for as long."""
+METADATA_LIMIT_S: Final = 3.0
+"""For an answer of a machine's own cloud, which is near, or not there."""
 MAX_BYTES: Final = 64 * 1024
 """Of one answer with tokens; the rest is not read."""
 _LONGEST_S: Final = 1e9  # some thirty years: a server may send any number
 _MAX_SHOWN_CHARS: Final = 300
+_RESERVED_HOSTS: Final = frozenset({"169.254.169.254", "metadata.google.internal", "localhost", "127.0.0.1", "::1"})
 
 
 class Answer(NamedTuple):
@@ -33,6 +37,8 @@ class Answer(NamedTuple):
 
     status: int
     body: Mapping[str, object]
+    data: bytes = b""
+    """The bytes of the body, as they came."""
 
     @property
     def is_temporary(self) -> bool:
@@ -40,24 +46,29 @@ class Answer(NamedTuple):
         return self.status == 429 or self.status >= 500
 
 
-async def ask_form(name: str, url: str, fields: Mapping[str, str]) -> Answer:
+async def ask_form(
+    name: str, url: str, fields: Mapping[str, str], headers: Mapping[str, str] = MappingProxyType({})
+) -> Answer:
     """Send a form, as RFC 6749 wants it.
 
     Args:
         name: Of the server, for users.
         url: Where tokens may be sent (`is_safe_endpoint`).
         fields: Of the form.
+        headers: Of the request, on top of its own.
 
     Raises:
         LoginFailed: There is no answer, or nothing may be sent there.
     """
-    headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    return await _ask(name, "POST", url, headers, urlencode(fields).encode())
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    return await _ask(name, "POST", url, {**kind, **headers}, urlencode(fields).encode())
 
 
-async def ask_json(name: str, url: str, members: Mapping[str, str]) -> Answer:
+async def ask_json(
+    name: str, url: str, members: Mapping[str, object], headers: Mapping[str, str] = MappingProxyType({})
+) -> Answer:
     """Send an object. Arguments, result and errors as of `ask_form`."""
-    return await _ask(name, "POST", url, {"Content-Type": "application/json"}, json.dumps(members).encode())
+    return await _ask(name, "POST", url, {"Content-Type": "application/json", **headers}, json.dumps(members).encode())
 
 
 async def ask_for(name: str, url: str, headers: Mapping[str, str], max_bytes: int = MAX_BYTES) -> Answer:
@@ -70,6 +81,23 @@ async def ask_for(name: str, url: str, headers: Mapping[str, str], max_bytes: in
         max_bytes: Of the answer; the rest is not read.
     """
     return await _ask(name, "GET", url, headers, None, max_bytes)
+
+
+async def ask_metadata(name: str, url: str, headers: Mapping[str, str]) -> Answer:
+    """Get what a cloud gives its own machines, past any proxy. Result and errors as of `ask_form`.
+
+    Args:
+        name: Of the server, for users.
+        url: Also one without TLS, at a name or an address that clouds reserve: it leads no further.
+        headers: Of the request.
+    """
+    try:
+        parts = urlsplit(url)
+        is_reserved = parts.scheme == "http" and parts.hostname in _RESERVED_HOSTS
+    except ValueError:
+        is_reserved = False
+    wait_s = METADATA_LIMIT_S if is_reserved else REQUEST_LIMIT_S
+    return await _ask(name, "GET", url, headers, None, wait_s=wait_s, is_reserved=is_reserved)
 
 
 def refusal(name: str, what: str, answer: Answer) -> LoginFailed:
@@ -93,23 +121,31 @@ def seconds(value: object, default: float) -> float:
     return min(as_amount(value) or default, _LONGEST_S)
 
 
-async def _ask(
-    name: str, method: str, url: str, headers: Mapping[str, str], content: bytes | None, max_bytes: int = MAX_BYTES
+async def _ask(  # all but the request itself are keywords
+    name: str,
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    content: bytes | None,
+    max_bytes: int = MAX_BYTES,
+    *,
+    wait_s: float = REQUEST_LIMIT_S,
+    is_reserved: bool = False,
 ) -> Answer:
     import httpx
 
-    if not is_safe_endpoint(url):
+    if not is_reserved and not is_safe_endpoint(url):
         raise LoginFailed(f"{name}: an authorisation server must be on an https address, not {url}")
     try:
-        with trio.fail_after(REQUEST_LIMIT_S):
-            client = await client_for(url)
+        with trio.fail_after(wait_s):
+            client = await client_for(url, is_direct=is_reserved)
             request = client.build_request(
                 method, url, headers={"Accept": "application/json", **headers}, content=content
             )
             response = await client.send(request, stream=True)
             body = await _body(response, max_bytes)
     except trio.TooSlowError:
-        raise LoginFailed(f"{name} has a temporary failure: no token in {REQUEST_LIMIT_S:g} s (timeout)") from None
+        raise LoginFailed(f"{name} has a temporary failure: no token in {wait_s:g} s (timeout)") from None
     except (httpx.HTTPError, OSError) as error:
         why = str(error) or type(error).__name__
         raise LoginFailed(f"{name} can't be reached (connection error): {why}") from None
@@ -119,7 +155,7 @@ async def _ask(
         value: object = json.loads(body)
     except (ValueError, RecursionError):
         value = None
-    return Answer(response.status_code, value if is_object(value) else {})
+    return Answer(response.status_code, value if is_object(value) else {}, body)
 
 
 async def _body(response: "httpx.Response", max_bytes: int) -> bytes:

@@ -26,7 +26,7 @@ from pinnace_agent.config.values import (
     is_configured,
     legacy_variable,
 )
-from pinnace_agent.llm.google.location import usable_path, what_is_missing
+from pinnace_agent.llm.google.location import usable_source, what_is_missing
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import KeySource, LoginKind
 
@@ -91,7 +91,7 @@ def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[
     for name in key_variables(provider):
         if env.get(name):
             return KeyStatus(provider, "variable", name, is_usable=True)
-    if provider == VERTEX_PROVIDER and usable_path(env) is not None:
+    if provider == VERTEX_PROVIDER and usable_source(env) is not None:
         return KeyStatus(provider, "google", is_usable=True)
     for name, value in access.headers.items():
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):

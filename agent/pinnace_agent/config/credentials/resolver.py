@@ -59,8 +59,8 @@ class _KeySource(NamedTuple):
     """Whether it is a token, sent as `Authorization: Bearer` only."""
     login: "Login | None" = None
     """The login whose token is the key, in place of `value`."""
-    google: Path | None = None
-    """The file of the credentials whose token is the key, in place of `value`."""
+    google: Path | str | None = None
+    """Where Google's token is from, in place of `value`."""
 
 
 class _LoginRefused(Exception):
@@ -80,7 +80,7 @@ class CredentialResolver:
         self._methods: dict[str, LoginMethod] = {}
         self._renewed: dict[str, Login] = {}
         self._logins: LoginStore | None = None
-        self._google: dict[Path, GoogleTokens] = {}
+        self._google: dict[Path | str, GoogleTokens] = {}
         self._read_s = time.monotonic()
         """When auth.json was read: of two readings the later one counts."""
         learn_keys(catalog, auth, env)
@@ -261,10 +261,10 @@ class CredentialResolver:
                 is_bearer = name in index().bearer_variables
                 return _KeySource(Secret(f"${name}"), f"the variable {name}", is_bearer=is_bearer)
         if provider == VERTEX_PROVIDER:
-            from pinnace_agent.llm.google.location import usable_path
+            from pinnace_agent.llm.google.location import usable_source
 
-            if (path := usable_path(env)) is not None:
-                return _KeySource(_NO_SECRET, "Google's credentials", is_bearer=True, google=path)
+            if (found := usable_source(env)) is not None:
+                return _KeySource(_NO_SECRET, "Google's credentials", is_bearer=True, google=found)
         return None
 
     async def _key_of(self, provider: str, source: _KeySource) -> str:
@@ -312,12 +312,12 @@ class CredentialResolver:
             raise _LoginRefused("get_api_key must return a key, a string of printable ASCII characters")
         return key
 
-    async def _google_token(self, path: Path) -> str:
+    async def _google_token(self, source: Path | str) -> str:
         from pinnace_agent.config.credentials.google_credentials import GoogleTokens
         from pinnace_agent.config.credentials.logins import LoginFailed
 
         try:
-            return await self._google.setdefault(path, GoogleTokens(path)).token()
+            return await self._google.setdefault(source, GoogleTokens(source)).token()
         except LoginFailed as why:
             raise _LoginRefused(str(why)) from None
 

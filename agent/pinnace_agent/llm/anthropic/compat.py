@@ -25,6 +25,8 @@ class Compat(NamedTuple):
     allow_empty_signature: bool
     """Accepts unsigned thoughts in the history."""
     send_session_affinity_headers: bool
+    supports_strict_tools: bool
+    """Holds the arguments of calls to the schemas of tools."""
     takes_bearer: bool
     """Requires the key as a Bearer token."""
 
@@ -45,5 +47,6 @@ def compat_of(model: Model) -> Compat:
         force_adaptive_thinking=flag("forceAdaptiveThinking", False),
         allow_empty_signature=flag("allowEmptySignature", False),
         send_session_affinity_headers=flag("sendSessionAffinityHeaders", False),
+        supports_strict_tools=flag("supportsStrictTools", False),
         takes_bearer=model["provider"] == _COPILOT,
     )

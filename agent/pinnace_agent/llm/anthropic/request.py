@@ -12,6 +12,7 @@ from pinnace_agent.llm.anthropic.messages import Wire, mark_ends, wire_messages
 from pinnace_agent.llm.anthropic.thinking import Thinking, thinking_of
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
+from pinnace_agent.llm.strict_schemas import strict_parameters
 from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 _VERSION: Final = "2023-06-01"
@@ -26,6 +27,12 @@ _LOGIN_IDENTITY: Final = "You are Claude Code, Anthropic's official CLI for Clau
 
 # The API takes no alternatives at the top of a tool's schema.
 _NOT_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf")
+# Nor these in a strict schema, but for some values.
+_NOT_IF_STRICT: Final = frozenset(
+    """minimum maximum exclusiveMinimum exclusiveMaximum multipleOf maxItems uniqueItems minContains maxContains
+    minProperties maxProperties""".split()
+)
+_STRICT_FORMATS: Final = frozenset("date-time time date duration email hostname uri ipv4 ipv6 uuid".split())
 
 
 def http_request(request: LlmRequest, compat: Compat) -> HttpRequest:
@@ -109,15 +116,30 @@ def _system(request: LlmRequest) -> list[Wire]:
 
 def _tools(tools: Sequence[ToolSpec], compat: Compat, names: ToolNames) -> list[Wire]:
     eager: Wire = {"eager_input_streaming": True} if compat.supports_eager_tool_input_streaming else {}
-    return [
-        {
-            "name": names.sent(tool.name),
-            "description": tool.description,
-            "input_schema": _schema(tool.parameters),
-            **eager,
-        }
-        for tool in tools
-    ]
+    wire: list[Wire] = []
+    for tool in tools:
+        strict = strict_parameters(tool, _is_refused_if_strict) if compat.supports_strict_tools else None
+        wire.append(
+            {
+                "name": names.sent(tool.name),
+                "description": tool.description,
+                "input_schema": _schema(tool.parameters if strict is None else strict),
+                **({} if strict is None else {"strict": True}),
+                **eager,
+            }
+        )
+    return wire
+
+
+def _is_refused_if_strict(keyword: str, value: object) -> bool:
+    """Return whether the API takes no strict schema with this keyword."""
+    match keyword:
+        case "minItems":
+            return value not in (0, 1)
+        case "format":
+            return not isinstance(value, str) or value not in _STRICT_FORMATS
+        case _:
+            return keyword in _NOT_IF_STRICT
 
 
 def _schema(parameters: Mapping[str, object]) -> Wire:

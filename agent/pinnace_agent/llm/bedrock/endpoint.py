@@ -19,7 +19,8 @@ _REGION: Final = re.compile(r"[a-z0-9-]+")
 _USUAL_REGION: Final = "us-east-1"
 
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
-ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL")
+_ENDPOINT: Final = "AWS_ENDPOINT_URL"
+_SERVICE: Final = "BEDROCK_RUNTIME"
 _IGNORED: Final = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 
 
@@ -68,12 +69,23 @@ def endpoint_of(model: Model, env: Mapping[str, str], profile_region: str | None
         raise RegionInvalid(f"{source} is no region of AWS: {region[:100]!r}; expected a name such as us-east-1")
     if own is None:
         return Endpoint(model["baseUrl"].rstrip("/"), region)
-    is_ignored = env.get(_IGNORED, "").lower() == "true"
-    configured = next((env[name] for name in ENDPOINT_VARIABLES if env.get(name)), None)
-    if configured is not None and not is_ignored:
-        return Endpoint(configured.rstrip("/"), region)
+    if configured := configured_url(_SERVICE, env):
+        return Endpoint(configured, region)
     suffix = ".cn" if region.startswith("cn-") else ""
     return Endpoint(f"{own[1].lower()}.{region}.amazonaws.com{suffix}", region)
+
+
+def configured_url(service: str, env: Mapping[str, str]) -> str | None:
+    """Return the address that the environment gives a service of AWS; None: its usual one.
+
+    Args:
+        service: As its variable names it: `STS`.
+        env: The environment.
+    """
+    if env.get(_IGNORED, "").lower() == "true":
+        return None
+    url = env.get(f"{_ENDPOINT}_{service}") or env.get(_ENDPOINT)
+    return url.rstrip("/") if url else None
 
 
 def stream_url(base_url: str, model_id: str) -> str:

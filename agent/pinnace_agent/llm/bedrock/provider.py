@@ -1,6 +1,6 @@
 """Provider: Amazon Bedrock's ConverseStream.
 
-Combines the other modules: where the request goes (`endpoint`), what signs it (`keys`, `signature`), what it holds
+Combines the other modules: where the request goes (`endpoint`), what signs it (`identity`, `signature`), what it holds
 (`request`), its exchange (`transport.exchange`), and how frames are read (`stream`).
 """
 
@@ -9,11 +9,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+import trio
+
 from pinnace_agent.core.surroundings import environment
-from pinnace_agent.llm.bedrock.aws_files import PROFILE_VARIABLE
 from pinnace_agent.llm.bedrock.endpoint import RegionInvalid, endpoint_of
 from pinnace_agent.llm.bedrock.failures import BedrockTexts
-from pinnace_agent.llm.bedrock.keys import KEY_VARIABLES, NoKeys, find_keys, forget_keys, profile_in_use
+from pinnace_agent.llm.bedrock.identity.aws_files import PROFILE_VARIABLE, profile_name, read_aws_files
+from pinnace_agent.llm.bedrock.identity.keys import find_keys, forget_keys
+from pinnace_agent.llm.bedrock.identity.sources import KEY_VARIABLES, NoKeys
 from pinnace_agent.llm.bedrock.request import http_request, tool_names
 from pinnace_agent.llm.bedrock.signature import Scope, SigningKeys, Unsigned, signed_headers
 from pinnace_agent.llm.bedrock.stream import EventFrames, EventReader
@@ -34,12 +37,12 @@ class BedrockConverseStreamProvider:
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
         env = _environment(request)
-        profile = await profile_in_use(env)
+        files = await trio.to_thread.run_sync(read_aws_files, env, abandon_on_cancel=True)
         try:
             # Without a chosen profile the address of the model decides, which its id belongs to.
-            region = profile.settings.get("region") if env.get(PROFILE_VARIABLE) else None
+            region = (files.profile(profile_name(env)) or {}).get("region") if env.get(PROFILE_VARIABLE) else None
             endpoint = endpoint_of(request.model, env, region)
-            keys = await find_keys(env, profile) if _needs_signature(request, env) else None
+            keys = await find_keys(env, files, endpoint.region) if _needs_signature(request, env) else None
         except RegionInvalid as problem:
             builder.refuse("bad_address", str(problem))
             return

@@ -14,6 +14,7 @@ from pinnace_agent.llm.bedrock.family import Family, family_of
 from pinnace_agent.llm.bedrock.messages import Wire, called_tools, mark_end, wire_messages
 from pinnace_agent.llm.bedrock.thinking import thinking_of
 from pinnace_agent.llm.request import LlmRequest
+from pinnace_agent.llm.strict_schemas import strict_parameters
 from pinnace_agent.llm.transport.request import (
     HttpRequest,
     Retention,
@@ -97,11 +98,17 @@ def _cache_point(family: Family, cache: Retention) -> Wire | None:
 def _tools(request: LlmRequest, names: ToolNames, messages: list[Wire]) -> list[Wire]:
     """Return the tools. A history with calls is refused without any, so that those are named then."""
     if request.tools:
-        return [_tool(names.sent(tool.name), tool.description, tool.parameters) for tool in request.tools]
-    return [_tool(name, "", {"type": "object"}) for name in called_tools(messages)]
+        takes_strict = (request.model.get("compat") or {}).get("supportsStrictMode") is True
+        strict = [strict_parameters(tool) if takes_strict else None for tool in request.tools]
+        return [
+            _tool(names.sent(tool.name), tool.description, tool.parameters if made is None else made, made is not None)
+            for tool, made in zip(request.tools, strict, strict=True)
+        ]
+    return [_tool(name, "", {"type": "object"}, is_strict=False) for name in called_tools(messages)]
 
 
-def _tool(name: str, description: str, parameters: Mapping[str, object]) -> Wire:
+def _tool(name: str, description: str, parameters: Mapping[str, object], is_strict: bool) -> Wire:
     # An empty description is refused.
     text = {"description": description} if description.strip() else {}
-    return {"toolSpec": {"name": name, **text, "inputSchema": {"json": parameters}}}
+    strict = {"strict": True} if is_strict else {}
+    return {"toolSpec": {"name": name, **text, "inputSchema": {"json": parameters}, **strict}}

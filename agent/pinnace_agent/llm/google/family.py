@@ -70,6 +70,8 @@ class Family(NamedTuple):
     """A tool's result may hold images."""
     demands_signatures: bool
     """The first call of an answer is refused without the signature of the thoughts behind it."""
+    holds_calls_to_schemas: bool
+    """The arguments of calls can be held to the schemas of tools."""
     levels: Mapping[ThinkingLevel, str] | None
     """Its words for thinking levels; None: it takes a number of tokens."""
     budgets: Mapping[ThinkingLevel, int]
@@ -85,6 +87,7 @@ def family_of(model_id: str) -> Family:
         has_call_ids=is_third or _FOREIGN.search(name) is not None,
         nests_images=is_third,
         demands_signatures=is_third,
+        holds_calls_to_schemas=found is not None and int(found[1]) >= 3,
         levels=_levels_of(name, int(found[1]) if found else 0, is_latest),
         budgets=next((budgets for part, budgets in _BUDGETS if part in name), _UNKNOWN),
     )

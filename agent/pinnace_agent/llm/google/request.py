@@ -12,6 +12,7 @@ from pinnace_agent.llm.google.family import Family, family_of
 from pinnace_agent.llm.google.messages import Wire, wire_contents
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import ANSWER_TOKENS, THINKING_BUDGETS, LlmRequest, ToolSpec
+from pinnace_agent.llm.strict_schemas import strict_parameters
 from pinnace_agent.llm.transport.request import HttpRequest, configured_fields, merged_headers
 from pinnace_spec.records.messages import THINKING_LEVELS, Model, ThinkingLevel
 
@@ -46,7 +47,10 @@ def request_body(request: LlmRequest) -> Wire:
     if generation:
         body["generationConfig"] = generation
     if request.tools:
-        body["tools"] = _tools(request.tools)
+        strict = [strict_parameters(tool) if family.holds_calls_to_schemas else None for tool in request.tools]
+        body["tools"] = _tools(request.tools, strict)
+        if any(made is not None for made in strict):
+            body["toolConfig"] = {"functionCallingConfig": {"mode": "VALIDATED"}}
     return body
 
 
@@ -70,14 +74,14 @@ def request_headers(request: LlmRequest) -> dict[str, str]:
     return merged_headers(headers, request.headers)
 
 
-def _tools(tools: Sequence[ToolSpec]) -> list[Wire]:
+def _tools(tools: Sequence[ToolSpec], strict: Sequence[Mapping[str, object] | None]) -> list[Wire]:
     declarations = [
         {
             "name": tool.name,
             "description": tool.description,
-            "parametersJsonSchema": plain_schema(tool.parameters),
+            "parametersJsonSchema": plain_schema(tool.parameters if made is None else made),
         }
-        for tool in tools
+        for tool, made in zip(tools, strict, strict=True)
     ]
     return [{"functionDeclarations": declarations}]
 

@@ -10,6 +10,7 @@ from pinnace_agent.core.json_access import compact_body
 from pinnace_agent.llm.mistral.messages import Wire, wire_messages
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
+from pinnace_agent.llm.strict_schemas import strict_parameters
 from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 _AFFINITY: Final = "x-affinity"
@@ -66,15 +67,10 @@ def _headers(request: LlmRequest, cache: Retention) -> dict[str, str]:
 
 
 def _tools(tools: Sequence[ToolSpec]) -> list[Wire]:
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-                "strict": False,
-            },
-        }
-        for tool in tools
-    ]
+    wire: list[Wire] = []
+    for tool in tools:
+        strict = strict_parameters(tool)
+        parameters = tool.parameters if strict is None else strict
+        described: Wire = {"name": tool.name, "description": tool.description, "parameters": parameters}
+        wire.append({"type": "function", "function": {**described, "strict": strict is not None}})
+    return wire

@@ -12,6 +12,7 @@ from pinnace_agent.llm.openai_chat.messages import Wire, wire_messages
 from pinnace_agent.llm.openai_chat.thinking import thinking_fields
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
+from pinnace_agent.llm.strict_schemas import strict_parameters
 from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 # What OpenAI takes.
@@ -85,19 +86,18 @@ def _cache_fields(request: LlmRequest, compat: Compat, cache: Retention) -> Wire
 
 
 def _tools(tools: Sequence[ToolSpec], compat: Compat) -> list[Wire]:
-    strict: Wire = {"strict": False} if compat.supports_strict_mode else {}
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-                **strict,
-            },
+    wire: list[Wire] = []
+    for tool in tools:
+        strict = strict_parameters(tool) if compat.supports_strict_mode else None
+        function: Wire = {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters if strict is None else strict,
         }
-        for tool in tools
-    ]
+        if compat.supports_strict_mode:
+            function["strict"] = strict is not None
+        wire.append({"type": "function", "function": function})
+    return wire
 
 
 def _mark(messages: Sequence[Wire], tools: Sequence[Wire], cache: Retention) -> None:

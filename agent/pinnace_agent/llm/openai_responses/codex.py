@@ -89,7 +89,7 @@ def request_body(request: LlmRequest) -> Wire:
         body |= cache_key(request)
     if request.tools:
         # Null: the server decides by the schema.
-        body["tools"] = wire_tools(request.tools, {"strict": None} if compat.supports_strict_mode else {})
+        body["tools"] = wire_tools(request.tools, compat, {"strict": None} if compat.supports_strict_mode else {})
     if reasoning := _reasoning(request):
         body["reasoning"] = reasoning
     return body | configured_fields(model, request.thinking_level)

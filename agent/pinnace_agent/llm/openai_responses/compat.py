@@ -11,6 +11,7 @@ from pinnace_spec.records.messages import Model
 
 # Providers whose ids of tool calls are those of OpenAI itself: `{call_id}|{item_id}`, the latter beginning with `fc_`.
 _OPENAI_LIKE: Final = ("openai", "opencode", "azure")
+_STRICT_APIS: Final = ("azure-openai-responses", "openai-codex-responses")
 _OFFICIAL: Final = "api.openai.com"
 
 
@@ -20,6 +21,9 @@ class ResponsesCompat(NamedTuple):
     supports_developer_role: bool
     supports_reasoning_effort: bool
     supports_strict_mode: bool
+    """Takes the field `strict` of a tool."""
+    holds_calls_to_schemas: bool
+    """Is known to hold the arguments of calls to the schemas of strict tools."""
     supports_max_output_tokens: bool
     supports_long_cache_retention: bool
     supports_explicit_cache_mode: bool
@@ -42,6 +46,7 @@ def compat_of(model: Model) -> ResponsesCompat:
         supports_developer_role=flag("supportsDeveloperRole", True),
         supports_reasoning_effort=flag("supportsReasoningEffort", True),
         supports_strict_mode=flag("supportsStrictMode", True),
+        holds_calls_to_schemas=flag("supportsStrictMode", model["api"] in _STRICT_APIS),
         supports_max_output_tokens=flag("supportsMaxOutputTokens", True),
         supports_long_cache_retention=flag("supportsLongCacheRetention", True),
         supports_explicit_cache_mode=flag("supportsExplicitPromptCacheMode", False),

@@ -11,6 +11,7 @@ from pinnace_agent.llm.openai_responses.compat import ResponsesCompat
 from pinnace_agent.llm.openai_responses.messages import Wire, input_items
 from pinnace_agent.llm.output_cap import output_cap
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
+from pinnace_agent.llm.strict_schemas import strict_parameters
 from pinnace_agent.llm.transport.request import HttpRequest, Retention, configured_fields, merged_headers, retention
 
 # What OpenAI takes.
@@ -49,8 +50,8 @@ def body_with(request: LlmRequest, compat: ResponsesCompat, cache_fields: Wire) 
         body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, max_tokens)
     if request.tools:
         # Left out it would mean strict, and then every schema must be of OpenAI's kind.
-        strict: Wire = {"strict": False} if compat.supports_strict_mode else {}
-        body["tools"] = wire_tools(request.tools, strict)
+        usual: Wire = {"strict": False} if compat.supports_strict_mode else {}
+        body["tools"] = wire_tools(request.tools, compat, usual)
     body |= _thinking_fields(request, compat)
     return body | configured_fields(model, request.thinking_level)
 
@@ -89,18 +90,21 @@ def cache_key(request: LlmRequest) -> Wire:
     return {"prompt_cache_key": request.session_id[:_MAX_CACHE_KEY_CHARS]} if request.session_id else {}
 
 
-def wire_tools(tools: Sequence[ToolSpec], strict: Wire) -> list[Wire]:
-    """Return the descriptions of tools; `strict` holds the field that says whether answers must follow the schema."""
-    return [
-        {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.parameters,
-            **strict,
-        }
-        for tool in tools
-    ]
+def wire_tools(tools: Sequence[ToolSpec], compat: ResponsesCompat, usual: Wire) -> list[Wire]:
+    """Return the descriptions of tools.
+
+    Args:
+        tools: They.
+        compat: Whether calls of those that prefer it are held to their schemas.
+        usual: The field that says for all others whether they are.
+    """
+    wire: list[Wire] = []
+    for tool in tools:
+        strict = strict_parameters(tool) if compat.holds_calls_to_schemas else None
+        parameters = tool.parameters if strict is None else strict
+        described: Wire = {"name": tool.name, "description": tool.description, "parameters": parameters}
+        wire.append({"type": "function", **described, **(usual if strict is None else {"strict": True})})
+    return wire
 
 
 def _thinking_fields(request: LlmRequest, compat: ResponsesCompat) -> Wire:

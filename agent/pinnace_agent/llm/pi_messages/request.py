@@ -6,7 +6,7 @@ messages of the user, as pi makes them. Independent of how it is sent and of the
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Final, cast
 
 from pinnace_agent.core.json_access import compact_body
 from pinnace_agent.llm.clean_messages import without_controls
@@ -16,6 +16,9 @@ from pinnace_agent.llm.transport.request import HttpRequest, merged_headers, ret
 from pinnace_spec.records.messages import AssistantMessage, Message
 
 Wire = dict[str, object]
+
+# Calls of the tool are held to its schema where the model behind the gateway does that.
+_STRICT: Final = {"constrainedSampling": {"type": "json_schema", "strict": "prefer"}}
 
 
 def http_request(request: LlmRequest) -> HttpRequest:
@@ -52,7 +55,12 @@ def _system(request: LlmRequest) -> Iterator[Wire]:
             "role": "system",
             "content": request.system_prompt,
             "toolsAdded": [
-                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                    **(_STRICT if tool.prefers_strict else {}),
+                }
                 for tool in request.tools
             ],
             "timestamp": 0,

@@ -104,7 +104,14 @@ def login_methods(offer: Offer) -> list[LoginMethod]:
     description = f"Set {variable} in the environment, or run: pinnace auth login {provider}"
     methods.append(LoginMethod(API_KEY, "API key", description))
     if offer.has_terminals:
-        methods.append(LoginMethod(LOGIN, "Log in", "Asks for a provider and its key, at a terminal", ["--login"]))
+        methods.append(
+            LoginMethod(
+                LOGIN,
+                "Log in",
+                "Asks for a provider, and for a code in a browser or its key, at a terminal",
+                ["--login"],
+            )
+        )
     return methods
 
 

@@ -17,10 +17,10 @@ from typing import Final
 
 from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_entry, store_key, store_login
 from pinnace_agent.config.credentials.credentials import read_auth
-from pinnace_agent.config.credentials.key_status import KeyStatus, key_status, status_record
+from pinnace_agent.config.credentials.key_status import KeyStatus, key_status, login_kinds, status_record
 from pinnace_agent.config.credentials.logins import Login, is_token
 from pinnace_agent.config.credentials.vendor_logins import has_login
-from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables
+from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables, unset_variables
 from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.values import legacy_variable, literal
 from pinnace_agent.files.file_lock import LockHeld
@@ -37,6 +37,7 @@ from pinnace_spec.wire.json_text import encode_record
 
 # Far more than any key: a file that was piped in by mistake is not read to its end.
 _MAX_KEY_BYTES: Final = 64 * 1024
+_ADDRESS_PART: Final = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # As wide as the longest id of the built-in catalog.
 _WIDTH: Final = 26
@@ -64,11 +65,12 @@ def main(words: Sequence[str]) -> int:
     refuse_subcommand(name, [each.name.rpartition(" ")[2] for each in _GROUP.subcommands])
 
 
-def login(provider: str) -> int:
-    """Store a key as `pinnace auth login` does, and return the exit code.
+def login(provider: str, extensions: Sequence[str] = ()) -> int:
+    """Log in with a code where the provider has that, else store a key, and return the exit code.
 
     Args:
         provider: Whose; empty: it is asked for, at a terminal.
+        extensions: Those of the command line, whose own logins are used for their providers.
 
     Raises:
         CommandError: It can't be done.
@@ -78,7 +80,24 @@ def login(provider: str) -> int:
             raise UsageError("--login requires the id of a provider, such as openai, where no terminal can ask for it")
         echo("The id of a provider, such as openai:")
         provider = sys.stdin.readline()
-    return _login(provider, None, None, False, False, ())
+    provider = _checked(provider)
+    if extensions:
+        from pinnace_rpc.cli.commands.extension_login import providers_with_logins
+
+        if provider in providers_with_logins(extensions):
+            return _login(provider, None, None, False, False, tuple(extensions))
+    return _login(provider, None, None, _wants_code(provider), False, ())
+
+
+def _wants_code(provider: str) -> bool:
+    """Return whether to log in with a code; of a provider that takes keys, too, a terminal asks its user."""
+    kinds = login_kinds(provider)
+    if "device-code" not in kinds or "key" not in kinds:
+        return "device-code" in kinds
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False  # a key is piped in
+    echo(f"{provider}: press Enter to log in with a code in a browser, or enter key to store a key:")
+    return sys.stdin.readline().strip().lower() != "key"
 
 
 def _login(
@@ -130,10 +149,37 @@ def _login(
         value, outcome = Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
     else:
         value, outcome = literal(Secret(_read_key(provider))), f"its key is stored in {path}"
-    edited = _edited(path, provider, lambda: store_key(path, provider, value, replaces_login=force))
+    variables = _asked_variables(provider)
+    edited = _edited(
+        path, provider, lambda: store_key(path, provider, value, replaces_login=force, variables=variables)
+    )
     echo(f"{provider}: {outcome}")
+    if missing := _missing_variables(provider):
+        echo(f"pinnace: {provider} also needs {' and '.join(missing)} in the environment", is_error=True)
     _report_tightened(path, edited)
     return 0
+
+
+def _missing_variables(provider: str) -> list[str]:
+    """Return the variables in the provider's address that nothing sets."""
+    if read_catalog(_folder() / "models.json").has_own_address(provider):
+        return []
+    stored = read_auth(_auth_file()).entries.get(provider)
+    return unset_variables(provider, {**os.environ, **({} if stored is None else stored.variables())})
+
+
+def _asked_variables(provider: str) -> dict[str, str]:
+    """Ask a terminal for the variables in the provider's address that nothing sets. An empty line leaves one out."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return {}
+    found: dict[str, str] = {}
+    for name in _missing_variables(provider):
+        echo(f"{name} of {provider}, a part of its address:")
+        if value := sys.stdin.readline().strip():
+            if not _ADDRESS_PART.fullmatch(value):
+                raise CommandError(f"{name} is letters, digits, dashes and underscores; nothing was stored")
+            found[name] = value
+    return found
 
 
 def _keep_login(provider: str, login: Login) -> int:
@@ -159,11 +205,13 @@ def _logout(provider: str, force: bool) -> int:
     return 0
 
 
-def _status(provider: str | None, as_json: bool) -> int:
-    if provider is None:
-        statuses = _statuses(None)
-    else:
-        statuses = _statuses([_checked(provider)])
+def _status(provider: str | None, extension: tuple[str, ...], as_json: bool) -> int:
+    own: Sequence[str] = ()
+    if extension:
+        from pinnace_rpc.cli.commands.extension_login import providers_with_logins
+
+        own = providers_with_logins(extension)
+    statuses = _statuses(None if provider is None else [_checked(provider)], own)
     if as_json:
         for status in statuses:
             sys.stdout.buffer.write(encode_record(status_record(status)))
@@ -213,7 +261,16 @@ _LOGOUT: Final = Subcommand(
 _STATUS: Final = Subcommand(
     "pinnace auth status",
     "Show where each provider's key comes from. With a provider: exit code 1 if it has none.",
-    [JSON],
+    [
+        Option(
+            ("-e", "--extension"),
+            "extension",
+            "Also show the providers that an extension registers with logins.",
+            "PATH",
+            repeats=True,
+        ),
+        JSON,
+    ],
     [Argument("provider", "[PROVIDER]", is_required=False)],
 )
 _GROUP: Final = Subcommand(
@@ -295,13 +352,24 @@ def _report_tightened(path: Path, edited: JsonEdit) -> None:
         echo(f"pinnace: others could read {path}; its mode is 600 now", is_error=True)
 
 
-def _statuses(providers: Iterable[str] | None) -> list[KeyStatus]:
+def _statuses(providers: Iterable[str] | None, own: Sequence[str] = ()) -> list[KeyStatus]:
+    """Return the state of these providers, or of all.
+
+    Args:
+        providers: Their ids; None: those of the catalog, of auth.json, and `own`.
+        own: Those whose logins extensions use.
+    """
     catalog = read_catalog(_folder() / "models.json")
     auth = read_auth(_auth_file())
     for diagnostic in (*catalog.diagnostics, *auth.diagnostics):
         echo(f"pinnace: {diagnostic}", is_error=True)
-    names = dict.fromkeys([*catalog.providers(), *auth.entries]) if providers is None else providers
-    return [key_status(provider, catalog, auth, os.environ) for provider in names]
+    names = dict.fromkeys([*catalog.providers(), *auth.entries, *own]) if providers is None else providers
+    return [
+        KeyStatus(name, "login", is_usable=True)
+        if name in own and name in auth.entries and auth.entries[name].login is not None
+        else key_status(name, catalog, auth, os.environ)
+        for name in names
+    ]
 
 
 def _where(status: KeyStatus) -> str:

@@ -95,6 +95,12 @@ def extension_login(provider: str, named: Sequence[str], *, is_known: bool) -> L
     return found[0] if found else None
 
 
+def providers_with_logins(named: Sequence[str]) -> list[str]:
+    """Return the ids of the providers that these extensions register with logins."""
+    seen = preview([str(Path(each)) for each in named], is_discovering=False)
+    return [name for name in dict.fromkeys(name for name, _ in seen.providers) if _oauth_of(name, seen) is not None]
+
+
 def _oauth_of(provider: str, seen: Preview) -> OAuth | None:
     value: object = None
     for name, config in seen.providers:

@@ -24,6 +24,13 @@ def test_the_newest_version_that_the_client_has_is_chosen(acp2: StartAcp, asked:
     assert (result["protocolVersion"], result["info"]["name"]) == (chosen, "pinnace")
 
 
+def test_the_judge_of_another_version_reads_the_answer_by_the_version_that_it_names(acp: StartAcp) -> None:
+    agent = acp()
+    result = _initialize(agent, "i", protocolVersion=65535, clientCapabilities={})["result"]
+
+    assert (result["protocolVersion"], agent.breaches) == (2, [])
+
+
 def test_a_version_below_all_is_refused_and_the_client_may_try_again(acp2: StartAcp) -> None:
     """The error names what was asked for and what there is; nothing else has happened."""
     agent = acp2()

@@ -1,4 +1,4 @@
-"""Runs the command whose output is a value of a configuration file.
+"""Runs a command of the user's own configuration and takes its output, such as a key.
 
 The command runs in the agent folder and finds no programs or modules by a relative path, nor by variables that extend
 an interpreter's search path: the working folder belongs to a project, which may be untrusted. It has no terminal and no

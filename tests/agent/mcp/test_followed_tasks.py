@@ -124,7 +124,8 @@ async def test_a_cancelled_call_cancels_its_task_whatever_the_server_says(
 
     assert scope.cancelled_caught
     ((method, time_s),) = server.asked
-    assert (method, pytest.approx(1)) == ("tasks/cancel", time_s)
+    assert method == "tasks/cancel"
+    assert time_s == pytest.approx(1)
     assert [{"taskId": "t"}] == server.params
 
 
