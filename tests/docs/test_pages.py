@@ -46,6 +46,7 @@ FILE: Final = re.compile(r"# ([\w-]+\.\w+)\n")
 LONG: Final = re.compile(
     r"pinnace-conform|(?:\S*python) -P -m pinnace_(?:fuzz|campaigns)\.\w+|\S*python tests/benchmarks/\w+\.py"
 )
+SUBCOMMANDS: Final = frozenset({"acp", "compare", "merge", "observe", "page", "replay", "requirements"})
 _SETUP: Final = ".ci/run and test_readme.py"
 _WITH: Final = "downloads packages; tests/test_setup.py checks which"
 _NEEDS_KEY: Final = "needs a key; test_providers_page.py resolves the model"
@@ -352,9 +353,7 @@ def test_a_long_command_has_the_options_that_a_page_shows(page: str, line: str) 
         scripts = tomllib.loads(project)["project"]["scripts"]
         module, _, function = scripts[name].partition(":")
         program = ["-P", "-c", f"from {module} import {function}; {function}()"]
-        program.append(
-            words[0] if words and words[0] in {"acp", "compare", "merge", "observe", "page", "replay"} else "judge"
-        )
+        program.append(words[0] if words and words[0] in SUBCOMMANDS else "judge")
     else:
         program = words[: 3 if words[0] == "-P" else 1]
     shown = help_of(*program)
