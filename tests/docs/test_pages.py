@@ -67,6 +67,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     '"sessionFile":"…","journal":"5f…","epoch":1,"seq":41,"replay":"none","clients":1,"knownClient":false}': (
         "tests/rpc/host/test_host_clients.py"
     ),
+    "docs/conformance-in-ci.md: *": "tests/fuzz/judge/test_ci.py, without containers",
     "docs/conformance.md: pip install ./fuzz": "test_distribution.py installs the wheel",
     'docs/conformance.md: name = "other"': "test_foreign_agents.py",
     "docs/conformance.md: scripts/peers judged": "downloads other agents",

@@ -209,7 +209,8 @@ def _check_requirements(formats: tuple[str, ...], given: dict[str, Any], exclude
             raise click.UsageError(f"--report {each} needs --requirements: it shows what is kept of a set")
         return
     for name in excluded:
-        if given[name]:
+        # No campaign is what a set asks for.
+        if given[name] and not (name == "campaigns" and given[name] == (_NONE,)):
             option = "campaign" if name == "campaigns" else name
             raise click.UsageError(f"--requirements goes with no --{option}: a set is judged as a whole")
     try:
