@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pinnace_campaigns.requirements import made
 from pinnace_fuzz.judge.cli import main
 from pinnace_fuzz.judge.confirming import not_run
 from pinnace_fuzz.judge.requirements import badge
-from pinnace_fuzz.judge.requirements.freeze import made
 from pinnace_fuzz.judge.requirements.outcome import EXITS, Outcome, changed, outcome
 from pinnace_fuzz.judge.requirements.sets import (
     ACP,
@@ -79,7 +79,7 @@ def test_the_next_set_has_every_generation_and_acp() -> None:
 
 
 def test_the_command_that_makes_a_set_leaves_one_that_is_there_as_it_is() -> None:
-    words = [sys.executable, "-P", "-m", "pinnace_fuzz.judge.requirements.freeze", names()[0]]
+    words = [sys.executable, "-P", "-m", "pinnace_campaigns.requirements", names()[0]]
     made_again = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ))
 
     assert 1 == made_again.returncode

@@ -6,7 +6,7 @@ A scenario counts once: where it fails, in the gravest tier that it breaks, othe
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pinnace_fuzz.judge.requirements.sets import TIERS, RequirementSet, Tier, digest_of_scenario, tier_of
+from pinnace_fuzz.judge.requirements.sets import TIERS, RequirementSet, Tier, digest_of_scenario, gravest, tier_of
 from pinnace_fuzz.judge.results import BAD, JUDGED, CaseResult, Finding, is_invariant
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 
@@ -87,25 +87,27 @@ def outcome(
             broken[worst].append(id_)
         else:
             kept[required.tier] += 1
-    tiers = {tier: TierOutcome(kept[tier], tuple(broken[tier]), open_[tier]) for tier in TIERS}
+    tiers: dict[Tier, TierOutcome] = {tier: TierOutcome(kept[tier], tuple(broken[tier]), open_[tier]) for tier in TIERS}
     return Outcome(requirements, tiers, tuple(sorted(changed_ids)))
 
 
 def _broken(case: CaseResult, own: Tier, rulebook: Mapping[str, Any]) -> Tier | None:
     if case.verdict not in (*BAD, "NON-STRICT"):
         return None
-    tiers = [_tier(each, own, rulebook) for each in case.findings if each.level in ("violation", "nonstrict")]
-    return min(tiers, key=TIERS.index, default=own)
+    tiers: list[Tier] = [
+        _tier(each, own, rulebook) for each in case.findings if each.level in ("violation", "nonstrict")
+    ]
+    return gravest(tiers, own)
 
 
 def _tier(finding: Finding, own: Tier, rulebook: Mapping[str, Any]) -> Tier:
     if finding.source in _HARD:
         return "must"
     if finding.level == "nonstrict":
-        return max(own, "should", key=TIERS.index)
+        return "should" if own == "must" else own
     # An invariant has rules of its own, each of which it breaks; what a scenario expects rests on all of its rules.
     if is_invariant(finding.source):
-        return min((tier_of([each], rulebook) for each in finding.rules), key=TIERS.index, default="must")
+        return gravest((tier_of([each], rulebook) for each in finding.rules), "must")
     return own
 
 

@@ -21,6 +21,7 @@ TIERS: Final[tuple[Tier, ...]] = ("must", "should", "ours")
 ACP: Final = "acp v1"
 """The name of the Agent Client Protocol in sets."""
 _SUFFIX: Final = ".json"
+_FOLDER: Final = files("pinnace_fuzz.judge.requirements")
 
 
 class NoSuchSet(Exception):
@@ -79,12 +80,25 @@ def tier_of_rule(rule: Mapping[str, Any] | None) -> Tier:
 
 def tier_of(rules: Iterable[str], rulebook: Mapping[str, Any]) -> Tier:
     """Return the tier of what rests on all of some rules: it binds no more than the weakest of them."""
-    return max((tier_of_rule(rulebook.get(each)) for each in rules), key=TIERS.index, default="must")
+    found = {tier_of_rule(rulebook.get(each)) for each in rules}
+    for tier in reversed(TIERS):
+        if tier in found:
+            return tier
+    return "must"
+
+
+def gravest(tiers: Iterable[Tier], default: Tier) -> Tier:
+    """Return the gravest of some tiers; `default` if there is none."""
+    found = set(tiers)
+    for tier in TIERS:
+        if tier in found:
+            return tier
+    return default
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all sets, the oldest first."""
-    found = (entry.name for entry in files(__package__).iterdir())
+    found = (entry.name for entry in _FOLDER.iterdir())
     return tuple(sorted(each.removesuffix(_SUFFIX) for each in found if each.endswith(_SUFFIX)))
 
 
@@ -101,7 +115,7 @@ def content(name: str) -> Mapping[str, Any]:
             f"no set of requirements is called {name!r}: there are {', '.join(names())}"
             + (f"; did you mean {near}?" if near else "")
         )
-    text = files(__package__).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
+    text = _FOLDER.joinpath(name + _SUFFIX).read_text(encoding="utf-8")
     return cast("Mapping[str, Any]", json.loads(text))
 
 
@@ -116,7 +130,7 @@ def requirement_set(name: str, protocol: str) -> RequirementSet:
         raise NoSuchSet(f"the set {name} has no {protocol}: it has {', '.join(found['protocols'])}")
     part = found["protocols"][protocol]
     rulebook = found["rules"][protocol.partition(" ")[0]]
-    tiers = {each: tier for tier in TIERS for each in part[tier]}
+    tiers: dict[str, Tier] = {each: tier for tier in TIERS for each in part[tier]}
     scenarios = found["scenarios"][protocol.partition(" ")[0]]
     return RequirementSet(
         name,

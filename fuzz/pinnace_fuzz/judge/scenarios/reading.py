@@ -4,7 +4,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pinnace_fuzz.judge.scenarios.expression import Expression, ExpressionError, read_class
 from pinnace_fuzz.judge.scenarios.fields import FieldError, Fields, texts
@@ -235,7 +235,7 @@ def _wait(fields: Fields) -> Step:
         elif not isinstance(item, dict):
             raise FieldError(path, f"a class of records or a part of a record, not {item!r}")
         else:
-            _check_stand_ins(item, path)
+            _check_stand_ins(cast("Mapping[str, Any]", item), path)
     return Wait(tuple(items), fields.text_map("keep"))
 
 

@@ -1,7 +1,7 @@
 """Makes the next set of requirements from the scenarios and rules of today.
 
-`python -P -m pinnace_fuzz.judge.requirements.freeze 2027-06` writes the file beside this module. A set is written once:
-a file that is there is left as it is.
+`python -P -m pinnace_campaigns.requirements 2027-06` writes the file into the judge's room of sets. A set is written
+once: a file that is there is left as it is.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import Any
 
 from pinnace_fuzz.acp import reading as acp_reading
 from pinnace_fuzz.acp.rules import rules as acp_rules
+from pinnace_fuzz.judge.requirements import sets
 from pinnace_fuzz.judge.requirements.sets import (
     ACP,
     TIERS,
@@ -70,7 +71,7 @@ def main() -> None:
     """Write the file of a new set."""
     parser = argparse.ArgumentParser(description="Freeze the requirements of today.")
     parser.add_argument("name", help="the date of the set, such as 2027-06")
-    path = Path(__file__).parent / f"{parser.parse_args().name}.json"
+    path = Path(sets.__file__).parent / f"{parser.parse_args().name}.json"
     with path.open("x", encoding="utf-8") as file:
         json.dump(made(), file, indent=1, ensure_ascii=True)
         file.write("\n")
