@@ -80,7 +80,7 @@ def check_result(message: Json, method: str, receiver: Side, version: int = 1) -
 
 
 def _chosen(message: Json, asked: int) -> int:
-    """Return the version that the response to `initialize` chooses, and whose form it has; without one, the asked one."""
+    """Return the version that the response to `initialize` chooses, and whose form it has; else the asked one."""
     result = message.get("result")
     chosen: object = cast("Json", result).get("protocolVersion") if isinstance(result, Mapping) else None
     return chosen if isinstance(chosen, int) and chosen in SCHEMAS else asked
