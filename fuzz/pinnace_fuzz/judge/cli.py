@@ -2,7 +2,7 @@
 
 Exit codes: 0 conformant, or only what the baseline expects; 1 violations; 2 the baseline expects what did not fail;
 3 usage error, invalid adapter, missing package, or nothing was judged; 4 the agent did not start;
-5 the tester itself failed; 130 interrupted.
+5 the tester itself failed; 130 interrupted. By a set of requirements also 6 and 7 (`requirements.outcome`).
 """
 
 import dataclasses
