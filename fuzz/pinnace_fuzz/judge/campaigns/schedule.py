@@ -116,6 +116,6 @@ def run_campaigns(
 
 
 def _said(run: CampaignRun, left_s: float) -> str:
-    """Say how far the campaigns are."""
+    """Say how far the campaigns are, while they work in other threads."""
     bad = sum(each.is_bad for each in list(run.results))
-    return f"{sum(run.examples.values())} generated cases, {bad} findings, {duration(left_s)} left"
+    return f"{sum(list(run.examples.values()))} generated cases, {bad} findings, {duration(left_s)} left"
