@@ -182,7 +182,7 @@ def conduct(options: AcpOptions) -> JudgedRun:
     with opened(options) as (kit, found):
         options.log(f"{found.name} {found.version}: {', '.join(sorted(found.capabilities))}")
         at_once = AtOnce(options.jobs)
-        done = Done(len(scenarios))
+        done = Done(sum(not reason_not_to_run(each, kit) for each in scenarios))
         options.watch(done.said)
 
         def take(result: CaseResult) -> None:

@@ -36,26 +36,25 @@ class Done:
     """Counts the cases that are decided, and estimates the rest."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin; `total` is how many cases are for this agent: what it has no capability for takes no time."""
         self._total = total
         self._clock = clock
         self._begun_s = clock()
         self._decided = 0
-        self._played = 0
         self._bad = 0
 
     def take(self, result: CaseResult) -> None:
         """Count a result."""
-        self._decided += 1
-        self._played += result.verdict != "NOT-RUN"
+        self._decided += result.verdict != "NOT-RUN"
         self._bad += result.verdict in BAD
 
     def said(self) -> str:
-        """Say how far it is. What an agent has no capability for takes no time, so it is left out of the estimate."""
+        """Say how far it is."""
         passed_s = self._clock() - self._begun_s
         text = f"{self._decided} of {self._total} scenarios, {self._bad} failed, {duration(passed_s)}"
-        if not self._played or self._decided >= self._total:
+        if not self._decided or self._decided >= self._total:
             return text
-        return f"{text}, at most about {duration(passed_s / self._played * (self._total - self._decided))} left"
+        return f"{text}, about {duration(passed_s / self._decided * (self._total - self._decided))} left"
 
 
 class Progress:

@@ -186,7 +186,7 @@ def conduct(options: JudgeOptions) -> JudgedRun:
         coverage = Coverage()
         stored: dict[str, str] = {}
         at_once = AtOnce(options.jobs)
-        done = Done(len(scenarios))
+        done = Done(sum(not why for _, why in not_run_reasons(scenarios, kit)))
 
         def take(result: CaseResult) -> None:
             coverage.take(result)
