@@ -56,9 +56,9 @@ CONTENTS: Final = {
         "sessions "
         "durable-agents fleet recipes editors terminal mcp export logging telemetry troubleshooting",
         "Assurance": "../SECURITY stability specification ../spec/reference ../spec/matrix model-checking "
-        "../spec/model/STATEMENT conformance ../spec/scenarios/README judged soak-and-chaos simulation measurements "
-        "sandbox-attempts measurements/batches measurements/growth measurements/host measurements/editors "
-        "measurements/terminal",
+        "../spec/model/STATEMENT conformance conformance-in-ci ../spec/scenarios/README judged soak-and-chaos "
+        "simulation measurements sandbox-attempts measurements/batches measurements/growth measurements/host "
+        "measurements/editors measurements/terminal",
         "Development": "../CONTRIBUTING architecture decisions/README ../spec/README ../CHANGELOG",
     },
     "docs/decisions/README": {"": "0*"},

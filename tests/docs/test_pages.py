@@ -46,6 +46,7 @@ FILE: Final = re.compile(r"# ([\w-]+\.\w+)\n")
 LONG: Final = re.compile(
     r"pinnace-conform|(?:\S*python) -P -m pinnace_(?:fuzz|campaigns)\.\w+|\S*python tests/benchmarks/\w+\.py"
 )
+SUBCOMMANDS: Final = frozenset({"acp", "compare", "merge", "observe", "page", "replay", "requirements"})
 _SETUP: Final = ".ci/run and test_readme.py"
 _WITH: Final = "downloads packages; tests/test_setup.py checks which"
 _NEEDS_KEY: Final = "needs a key; test_providers_page.py resolves the model"
@@ -66,6 +67,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     '"sessionFile":"…","journal":"5f…","epoch":1,"seq":41,"replay":"none","clients":1,"knownClient":false}': (
         "tests/rpc/host/test_host_clients.py"
     ),
+    "docs/conformance-in-ci.md: *": "tests/fuzz/judge/test_ci.py, without containers",
     "docs/conformance.md: pip install ./fuzz": "test_distribution.py installs the wheel",
     'docs/conformance.md: name = "other"': "test_foreign_agents.py",
     "docs/conformance.md: scripts/peers judged": "downloads other agents",
@@ -352,9 +354,7 @@ def test_a_long_command_has_the_options_that_a_page_shows(page: str, line: str) 
         scripts = tomllib.loads(project)["project"]["scripts"]
         module, _, function = scripts[name].partition(":")
         program = ["-P", "-c", f"from {module} import {function}; {function}()"]
-        program.append(
-            words[0] if words and words[0] in {"acp", "compare", "merge", "observe", "page", "replay"} else "judge"
-        )
+        program.append(words[0] if words and words[0] in SUBCOMMANDS else "judge")
     else:
         program = words[: 3 if words[0] == "-P" else 1]
     shown = help_of(*program)

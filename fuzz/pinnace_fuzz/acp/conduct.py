@@ -5,10 +5,10 @@ Decides what is played and what the exit code is. Independent of the command lin
 
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,11 +19,15 @@ from pinnace_fuzz.acp.rules import rules
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.agent_process import AgentGone
 from pinnace_fuzz.judge.adapter import Adapter, AdapterError, LaunchOptions, PiAdapter, Prepared, adapter, write_files
+from pinnace_fuzz.judge.at_once import AtOnce
+from pinnace_fuzz.judge.confirming import SLOW_S, Case, play_all
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.probing import NotStarted
+from pinnace_fuzz.judge.progress import Done, Watch, unwatched
 from pinnace_fuzz.judge.reports.json_report import JudgedRun
-from pinnace_fuzz.judge.results import ACP_KIND, BAD, CaseResult
-from pinnace_fuzz.judge.running import CONFIRMATIONS, SLOW_S, confirmed_result, in_parallel, signature_of
+from pinnace_fuzz.judge.requirements.outcome import as_json, changed, outcome
+from pinnace_fuzz.judge.requirements.sets import ACP, requirement_set
+from pinnace_fuzz.judge.results import ACP_KIND, CaseResult
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 from pinnace_fuzz.judge.session import NoSuchScenario, about, compare, exit_code, resolve
 
@@ -31,8 +35,6 @@ OURS: Final = "pinnace"
 """What `agentInfo.name` is of this project's agent."""
 SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status")
 """Those that a scenario may need."""
-_SLOW_CONFIRMATIONS: Final = 2
-_MORE_PATIENCE: Final = 1.5
 
 
 class EditorHome(PiAdapter):
@@ -65,11 +67,15 @@ class AcpOptions:
     adapter: Adapter
     only: Sequence[str] = ()
     skip: Sequence[str] = ()
-    jobs: int = 2
+    jobs: int | None = None
+    """How many scenarios at once; None: as many as the processors are idle for."""
     baseline: Path | None = None
     is_strict: bool = False
     patience: float = 1.0
     log: Callable[[str], None] = field(default=lambda text: None)
+    watch: Watch = unwatched
+    requirements: str = ""
+    """The set of requirements that alone is judged; empty: none."""
 
 
 class AcpAgentDescription(NamedTuple):
@@ -169,18 +175,24 @@ def conduct(options: AcpOptions) -> JudgedRun:
         NoSuchScenario: What should be run does not exist.
     """
     scenarios = chosen(options)
+    required, changed_ids = None, frozenset[str]()
+    if options.requirements:
+        required = requirement_set(options.requirements, ACP)
+        changed_ids = changed(required, {each.id: each.source for each in scenarios})
+        scenarios = [each for each in scenarios if each.id in required.scenarios.keys() - changed_ids]
     begun_s = time.monotonic()
     with opened(options) as (kit, found):
         options.log(f"{found.name} {found.version}: {', '.join(sorted(found.capabilities))}")
-        results: dict[int, CaseResult] = {}
+        at_once = AtOnce(options.jobs)
+        done = Done(sum(not reason_not_to_run(each, kit) for each in scenarios))
+        options.watch(done.said)
 
-        def take(number: int, result: CaseResult) -> None:
-            results[number] = result
+        def take(result: CaseResult) -> None:
+            done.take(result)
             if result.verdict != "PASS":
                 options.log(f"{result.verdict} {result.scenario.id}{f': {result.why}' if result.why else ''}")
 
-        in_parallel(options.jobs, _work(scenarios, kit), take)
-        cases = [results[number] for number in sorted(results)]
+        cases = play_all([_case(each, kit, number) for number, each in enumerate(scenarios)], at_once, report=take)
         elapsed = kit.meter.since(begun_s)
     baseline = compare(cases, options.baseline)
     agent = {
@@ -193,31 +205,31 @@ def conduct(options: AcpOptions) -> JudgedRun:
         "capabilities": sorted(found.capabilities),
         "commands_known": [],
     }
-    code = exit_code(cases, baseline, {})
-    return JudgedRun(agent, about(options, elapsed), options.command, cases, {}, {}, {}, baseline, code, _rulebook())
+    kept = required and outcome(required, cases, _rulebook(), changed_ids, baseline["known"])
+    return JudgedRun(
+        agent,
+        about(options, elapsed, jobs=at_once.peak),
+        options.command,
+        cases,
+        {},
+        {},
+        {},
+        baseline,
+        exit_code(cases, baseline, {}, kept=kept),
+        _rulebook(),
+        requirements=kept and as_json(kept),
+    )
 
 
 def _rulebook() -> Mapping[str, Mapping[str, Any]]:
     return {id_: rule._asdict() for id_, rule in rules().items()}
 
 
-def _work(scenarios: Sequence[AcpScenario], kit: AcpKit) -> Iterable[tuple[int, Callable[[], CaseResult]]]:
-    for number, scenario in enumerate(scenarios):
-        yield number, partial(_run, scenario, kit, number)
+def _case(scenario: AcpScenario, kit: AcpKit, number: int) -> Case:
+    attempts = count()
 
+    def once(patience: float) -> CaseResult:
+        patient = kit._replace(patience=kit.patience * patience)
+        return play(scenario, patient, kit.root / f"case-{number}-{next(attempts)}")
 
-def _run(scenario: AcpScenario, kit: AcpKit, number: int) -> CaseResult:
-    """Play a scenario; a failure is played again in fresh processes, with longer timeouts."""
-    if why := reason_not_to_run(scenario, kit):
-        return CaseResult(for_reports(scenario), ACP_KIND, "NOT-RUN", "none", "", (), (), {}, (), 0.0, why=why)
-    first = play(scenario, kit, kit.root / f"case-{number}")
-    if first.verdict not in BAD:
-        return first
-    patient = kit._replace(patience=kit.patience * _MORE_PATIENCE)
-    is_slow = first.seconds > SLOW_S * kit.patience
-    again: list[CaseResult] = []
-    for attempt in range(_SLOW_CONFIRMATIONS if is_slow else CONFIRMATIONS):
-        again.append(play(scenario, patient, kit.root / f"case-{number}-{attempt}"))
-        if again[-1].verdict not in BAD:
-            break
-    return confirmed_result(first, again, signature_of)
+    return Case(for_reports(scenario), ACP_KIND, once, SLOW_S * kit.patience, reason_not_to_run(scenario, kit))

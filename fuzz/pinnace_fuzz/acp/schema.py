@@ -67,6 +67,8 @@ def check_result(message: Json, method: str, receiver: Side, version: int = 1) -
         NotOfTheSchema: It is not allowed.
     """
     _check_envelope(message)
+    if method == "initialize":
+        version = _chosen(message, version)
     if ("result" in message) == ("error" in message):
         raise NotOfTheSchema(f"a response has either a result or an error: {_shown(message)}")
     if "error" in message:
@@ -75,6 +77,13 @@ def check_result(message: Json, method: str, receiver: Side, version: int = 1) -
         _check(name, message["result"], message, version)
     elif not method.startswith("_"):
         raise NotOfTheSchema(f"{method} has no result: {_shown(message)}")
+
+
+def _chosen(message: Json, asked: int) -> int:
+    """Return the version that the response to `initialize` chooses, and whose form it has; else the asked one."""
+    result = message.get("result")
+    chosen: object = cast("Json", result).get("protocolVersion") if isinstance(result, Mapping) else None
+    return chosen if isinstance(chosen, int) and chosen in SCHEMAS else asked
 
 
 def _check_envelope(message: Json) -> None:

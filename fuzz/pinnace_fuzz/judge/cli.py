@@ -2,19 +2,19 @@
 
 Exit codes: 0 conformant, or only what the baseline expects; 1 violations; 2 the baseline expects what did not fail;
 3 usage error, invalid adapter, missing package, or nothing was judged; 4 the agent did not start;
-5 the tester itself failed; 130 interrupted.
+5 the tester itself failed; 130 interrupted. By a set of requirements also 6 and 7 (`requirements.outcome`).
 """
 
+import dataclasses
 import json
 import os
 import random
-import re
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -22,8 +22,10 @@ import click
 from pinnace_fuzz.harness.extras import MISSING_EXIT, missing_package
 from pinnace_fuzz.harness.model_server.fake_llm import HarnessFault
 from pinnace_fuzz.judge.adapter import AdapterError, adapter
-from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
+from pinnace_fuzz.judge.fleet.sharding import WHOLE
+from pinnace_fuzz.judge.options import FORMATS, JOBS_HELP, REPORT, Formats, Jobs, RepositoryFile, Seconds, ShardType
 from pinnace_fuzz.judge.probing import NotStarted
+from pinnace_fuzz.judge.progress import Progress
 from pinnace_fuzz.judge.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.scenarios.fields import FieldError
 from pinnace_fuzz.judge.scenarios.files import ScenarioError, load
@@ -35,51 +37,8 @@ from pinnace_spec.profiles.generations import GENERATIONS
 USAGE_EXIT: Final = 3
 START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
-FORMATS: Final = ("html", "junit", "json", "md", "pr", "sarif")
 _NONE: Final = "none"
-_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge", "compare")
-_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class _Seconds(click.ParamType[Any]):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a time such as 60s, 10m or 2h", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
-
-
-class _Formats(click.ParamType[Any]):
-    name = "formats"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        names = tuple(each for each in str(value).split(",") if each)
-        for each in names:
-            if each not in FORMATS:
-                self.fail(f"{each!r} is none of {', '.join(FORMATS)}", param, ctx)
-        return names
-
-
-class _RepositoryFile(click.ParamType[Any]):
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        path = PurePosixPath(str(value))
-        if path.is_absolute() or ".." in path.parts:
-            self.fail(f"{value!r} is not a path below the root of a repository, such as src/main.py", param, ctx)
-        return str(path) if path.parts else ""
-
-
-class _Shard(click.ParamType[Any]):
-    name = "shard"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
-        try:
-            return Shard.read(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+_SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge", "compare", "requirements")
 
 
 def _shared(command: Any) -> Any:
@@ -121,7 +80,7 @@ def program() -> None:
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
 @click.option("--seed", type=int, help="Of everything that is generated. Printed.")
-@click.option("--shard", type=_Shard(), metavar="I/N", help="One of N parts of a run; needs --seed. See merge.")
+@click.option("--shard", type=ShardType(), metavar="I/N", help="One of N parts of a run; needs --seed. See merge.")
 @click.option(
     "--engine",
     metavar="ENGINE",
@@ -135,12 +94,14 @@ def program() -> None:
     metavar="URL",
     help="Share examples by a folder, redis://…, github:OWNER/REPOSITORY, or readonly:URL. Repeatable.",
 )
-@click.option("--time", "time_s", type=_Seconds(), default="10m", show_default=True)
-@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
+@click.option("--time", "time_s", type=Seconds(), default="10m", show_default=True)
+@click.option("--jobs", type=Jobs(), default="auto", show_default=True, help=JOBS_HELP)
 @click.option("--campaign", "campaigns", multiple=True, help="Only these campaigns; `none` for scenarios alone.")
-@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md,pr,sarif; into --out.")
-@click.option("--location", type=_RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
+@click.option("--report", "formats", type=Formats(), default="", help=f"{','.join(FORMATS)}; into --out.")
+@click.option("--requirements", default="", metavar="SET", help="Judge by a frozen set of requirements alone.")
+@click.option("--location", type=RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
 @click.option("--reproduce", type=click.Path(path_type=Path, file_okay=False), help="Write a script for each finding.")
+@click.option("--known", multiple=True, type=REPORT, help="A JSON report of a former state: only new findings fail.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
@@ -151,6 +112,8 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         raise click.UsageError("--shard needs --seed: all shards of a run have the same one")
     if given["shards"] is not None and given["engine"] is None:
         raise click.UsageError("--shards needs --engine, which runs them")
+    _check_requirements(formats, given, ("only", "skip", "campaigns", "shard", "engine", "dryrun", "known"))
+    former = _read_reports(given["known"])
     seed = given["seed"] if given["seed"] is not None else random.SystemRandom().randrange(2**32)
     if given["engine"] is not None and not given["dryrun"]:
         return _on_engine(command, adapter_name, formats, {**given, "seed": seed})
@@ -166,17 +129,18 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         out=given["out"],
         baseline=given["baseline"],
         is_strict=given["strict"],
-        campaigns=_campaigns(given["campaigns"], given["only"]),
+        campaigns=() if given["requirements"] else _campaigns(given["campaigns"], given["only"]),
         patience=given["patience"],
         shard=given["shard"] or WHOLE,
         examples=_examples(given["urls"]),
-        log=lambda text: click.echo(text, err=True),
+        requirements=given["requirements"],
     )
     try:
         if given["dryrun"]:
             return _dryrun(options, chosen(load(), options))
         _check_packages(options)
-        run = conduct(options)
+        with Progress(sys.stderr) as progress:
+            run = conduct(dataclasses.replace(options, log=progress.log, watch=progress.watch))
     except NoSuchScenario as error:
         raise click.UsageError(str(error)) from None
     except BrokenPipeError as error:
@@ -184,7 +148,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         raise HarnessFault(f"a pipe of the tester broke: {error}") from error
     if given["reproduce"] is not None:
         _reproductions(run, options.adapter, given["reproduce"])
-    return _reported(run._replace(location=given["location"]), options.out, formats, is_whole=given["verbose"])
+    return _reported(run._replace(location=given["location"]), options.out, formats, former, is_whole=given["verbose"])
 
 
 @program.command()
@@ -194,11 +158,13 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
 @click.option("--strict", is_flag=True, help="The rules of this project's own bind every agent.")
-@click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True)
+@click.option("--jobs", type=Jobs(), default="auto", show_default=True, help=JOBS_HELP)
 @click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True)
-@click.option("--report", "formats", type=_Formats(), default="", help="html,junit,json,md,pr,sarif; into --out.")
-@click.option("--location", type=_RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
+@click.option("--report", "formats", type=Formats(), default="", help=f"{','.join(FORMATS)}; into --out.")
+@click.option("--requirements", default="", metavar="SET", help="Judge by a frozen set of requirements alone.")
+@click.option("--location", type=RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
+@click.option("--known", multiple=True, type=REPORT, help="A JSON report of a former state: only new findings fail.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
@@ -206,6 +172,8 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
     from pinnace_fuzz.acp.conduct import AcpOptions, chosen, conduct, editor_adapter, opened, reason_not_to_run
     from pinnace_fuzz.judge.session import NoSuchScenario
 
+    _check_requirements(formats, given, ("only", "skip", "dryrun", "known"))
+    former = _read_reports(given["known"])
     options = AcpOptions(
         command=command,
         adapter=editor_adapter(adapter_name),
@@ -215,7 +183,7 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
         baseline=given["baseline"],
         is_strict=given["strict"],
         patience=given["patience"],
-        log=lambda text: click.echo(text, err=True),
+        requirements=given["requirements"],
     )
     try:
         if given["dryrun"]:
@@ -224,10 +192,31 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
                     why = reason_not_to_run(scenario, kit)
                     click.echo(f"{scenario.id}{f'  NOT-RUN: {why}' if why else ''}")
             return 0
-        run = conduct(options)
+        with Progress(sys.stderr) as progress:
+            run = conduct(dataclasses.replace(options, log=progress.log, watch=progress.watch))
     except NoSuchScenario as error:
         raise click.UsageError(str(error)) from None
-    return _reported(run._replace(location=given["location"]), given["out"], formats, is_whole=given["verbose"])
+    return _reported(run._replace(location=given["location"]), given["out"], formats, former, is_whole=given["verbose"])
+
+
+def _check_requirements(formats: tuple[str, ...], given: dict[str, Any], excluded: tuple[str, ...]) -> None:
+    """Refuse options that contradict the choice of a set of requirements, before an agent is started."""
+    from pinnace_fuzz.judge.reports.formats import OF_REQUIREMENTS
+    from pinnace_fuzz.judge.requirements.sets import NoSuchSet, content
+
+    if not given["requirements"]:
+        for each in sorted(OF_REQUIREMENTS.intersection(formats)):
+            raise click.UsageError(f"--report {each} needs --requirements: it shows what is kept of a set")
+        return
+    for name in excluded:
+        # No campaign is what a set asks for.
+        if given[name] and not (name == "campaigns" and given[name] == (_NONE,)):
+            option = "campaign" if name == "campaigns" else name
+            raise click.UsageError(f"--requirements goes with no --{option}: a set is judged as a whole")
+    try:
+        content(given["requirements"])
+    except NoSuchSet as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _examples(urls: tuple[str, ...]) -> Any:
@@ -252,8 +241,9 @@ def _on_engine(command: tuple[str, ...], adapter_name: str, formats: tuple[str, 
         raise click.UsageError("--engine runs all shards: it goes with no --shard")
     if given["verbose"] or not set(formats) <= {"json", "html"}:
         raise click.UsageError("--engine reports json, and html: it goes with no other --report, nor with --verbose")
-    if given["reproduce"] is not None or given["location"]:
-        raise click.UsageError("--engine judges in other processes: it goes with no --reproduce, nor with --location")
+    for name in ("reproduce", "location", "known"):
+        if given[name]:
+            raise click.UsageError(f"--engine judges in other processes: it goes with no --{name}")
     _examples(given["urls"])
     out: Path = given["out"]
 
@@ -283,7 +273,15 @@ def _on_engine(command: tuple[str, ...], adapter_name: str, formats: tuple[str, 
 
 def _words_of(adapter_name: str, given: dict[str, Any]) -> list[str]:
     """Return the options of a shard but those that name files, that it has been given or that it makes itself."""
-    words = ["judge", "--profile", given["profile"], "--seed", str(given["seed"]), "--jobs", str(given["jobs"])]
+    words = [
+        "judge",
+        "--profile",
+        given["profile"],
+        "--seed",
+        str(given["seed"]),
+        "--jobs",
+        str(given["jobs"] or "auto"),
+    ]
     words += ["--time", f"{given['time_s']:.3f}s", "--patience", str(given["patience"])]
     words += ["--strict"] if given["strict"] else []
     for option, values in (("--only", given["only"]), ("--skip", given["skip"]), ("--campaign", given["campaigns"])):
@@ -305,10 +303,21 @@ def _verdicts(report: dict[str, Any]) -> str:
     return " ".join(f"{name} {count}" for name, count in sorted(report["summary"]["verdicts"].items()))
 
 
-def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) -> int:
-    """Write the reports of a run and return its exit code."""
+def _read_reports(paths: Sequence[Path]) -> list[Any]:
+    from pinnace_fuzz.judge.html.reading import NotAReport, read_file, read_report
+
+    try:
+        return [read_report(read_file(path), number) for number, path in enumerate(paths, 1)]
+    except (NotAReport, OSError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _reported(run: Any, out: Path, formats: tuple[str, ...], former: Sequence[Any], *, is_whole: bool) -> int:
+    """Write the reports of a run and return its exit code; with reports of a former state, that of the comparison."""
     from pinnace_fuzz.judge.html.reading import read_report
+    from pinnace_fuzz.judge.reports import compared_text
     from pinnace_fuzz.judge.reports.closing import closing
+    from pinnace_fuzz.judge.reports.comparing import compare as compared
     from pinnace_fuzz.judge.reports.formats import write_reports
     from pinnace_fuzz.judge.reports.json_report import as_json
     from pinnace_fuzz.judge.reports.text import terminal
@@ -318,9 +327,14 @@ def _reported(run: Any, out: Path, formats: tuple[str, ...], *, is_whole: bool) 
         _whole(run.cases)
     for path in write_reports(run, out, formats):
         click.echo(str(path), err=True)
-    click.echo(f"\n{closing(read_report(as_json(run), 1))}")
+    report = read_report(as_json(run), len(former) + 1)
+    click.echo(f"\n{closing(report)}")
     if run.exit_code == NOTHING_JUDGED_EXIT:
         click.echo("nothing was judged, or every command was refused: no verdict on the agent", err=True)
+    if former:
+        comparison = compared(former, report)
+        click.echo(f"\n{compared_text.text(comparison)}")
+        return comparison.exit_code
     code: int = run.exit_code
     return code
 
@@ -381,6 +395,19 @@ def _whole(cases: Sequence[CaseResult]) -> None:
             click.echo(f"  {finding.level} {said(finding)}")
         for line in transcript(case, is_whole=True):
             click.echo(line)
+
+
+@program.command("requirements")
+def list_requirements() -> int:
+    """Show every set of requirements: its hash, and how many scenarios each tier of each protocol has."""
+    from pinnace_fuzz.judge.requirements.sets import TIERS, content, names
+
+    for name in names():
+        found = content(name)
+        click.echo(f"{name}  sha256:{found['sha256']}")
+        for protocol, tiers in found["protocols"].items():
+            click.echo(f"  {protocol:<9} {'  '.join(f'{tier} {len(tiers[tier])}' for tier in TIERS)}")
+    return 0
 
 
 @program.command("list")
@@ -480,17 +507,13 @@ def compare(reports: tuple[Path, ...], form: str, output: Path | None) -> int:
 
     Several OLD reports are of one state: what only some of them have found is flaky.
     """
-    from pinnace_fuzz.judge.html.reading import NotAReport, read_file, read_report
     from pinnace_fuzz.judge.reports import compared_text
     from pinnace_fuzz.judge.reports.comparing import as_json
     from pinnace_fuzz.judge.reports.comparing import compare as compared
 
     if len(reports) < 2:
         raise click.UsageError("compare needs two reports: an old one and a new one")
-    try:
-        *old, new = [read_report(read_file(path), number) for number, path in enumerate(reports, 1)]
-    except (NotAReport, OSError) as error:
-        raise click.UsageError(str(error)) from None
+    *old, new = _read_reports(reports)
     comparison = compared(old, new)
     match form:
         case "json":

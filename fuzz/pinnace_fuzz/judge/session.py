@@ -19,17 +19,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pinnace_fuzz.judge import store
 from pinnace_fuzz.judge.adapter import Adapter, AdapterError
+from pinnace_fuzz.judge.at_once import AtOnce
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import Load, LoadMeter
 from pinnace_fuzz.judge.probing import NotStarted, ProbeFindings, probe
+from pinnace_fuzz.judge.progress import Done, Watch, unwatched
 from pinnace_fuzz.judge.reports.json_report import JudgedRun
+from pinnace_fuzz.judge.requirements.outcome import Outcome, as_json, changed, outcome
+from pinnace_fuzz.judge.requirements.outcome import chosen as of_set
+from pinnace_fuzz.judge.requirements.sets import requirement_set, rpc
 from pinnace_fuzz.judge.results import BAD, HARNESS_EXIT, JUDGED, NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.running import reason_not_to_run, run_all, run_once
 from pinnace_fuzz.judge.scenarios.fields import texts
 from pinnace_fuzz.judge.scenarios.files import load
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
+from pinnace_spec import data
 from pinnace_spec.nearest import nearest
 from pinnace_spec.profiles.generations import GenerationName, generation
 
@@ -56,7 +62,8 @@ class JudgeOptions:
     skip: Sequence[str] = ()
     seed: int = 0
     time_s: float = 600.0
-    jobs: int = 2
+    jobs: int | None = None
+    """How many scenarios at once; None: as many as the processors are idle for. Campaigns: one a processor."""
     out: Path = Path(".conform")
     baseline: Path | None = None
     is_strict: bool = False
@@ -67,6 +74,9 @@ class JudgeOptions:
     examples: "ExampleDatabase | None" = None
     """Those that this run shares with others."""
     log: Callable[[str], None] = field(default=lambda text: None)
+    watch: Watch = unwatched
+    requirements: str = ""
+    """The set of requirements that alone is judged; empty: none."""
 
 
 def resolve(command: Sequence[str]) -> tuple[str, ...]:
@@ -161,23 +171,34 @@ def conduct(options: JudgeOptions) -> JudgedRun:
         NotStarted: The agent does not start.
         HarnessFault: The tester itself failed.
         NoSuchScenario: What should be run does not exist.
+        NoSuchSet: There are no such requirements.
     """
-    scenarios = chosen(load(), options)
+    known = load()
+    scenarios = [] if options.requirements else chosen(known, options)
     begun_s = time.monotonic()
     with opened(options) as (kit, found):
         options.log(f"generation {kit.generation.name}{', ours' if kit.is_ours else ''}; seed {options.seed}")
+        required, changed_ids = None, frozenset[str]()
+        if options.requirements:
+            required = requirement_set(options.requirements, rpc(kit.generation.name))
+            changed_ids = changed(required, {each.id: each.source for each in known})
+            scenarios = of_set(required, known, changed_ids)
         coverage = Coverage()
         stored: dict[str, str] = {}
+        at_once = AtOnce(options.jobs)
+        done = Done(sum(not why for _, why in not_run_reasons(scenarios, kit)))
 
         def take(result: CaseResult) -> None:
             coverage.take(result)
+            done.take(result)
             if result.verdict != "PASS":
                 options.log(f"{result.verdict} {result.scenario.id}")
 
         # Those that are named are run however little time there is.
         has_campaigns = options.time_s > SMOKE_S if options.campaigns is None else bool(options.campaigns)
         end_s = begun_s + options.time_s * (SCENARIO_SHARE if has_campaigns else 1.0)
-        cases = run_all(scenarios, kit, jobs=options.jobs, report=take, is_over=lambda: time.monotonic() > end_s)
+        options.watch(done.said)
+        cases = run_all(scenarios, kit, at_once=at_once, report=take, is_over=lambda: time.monotonic() > end_s)
         for case in cases:
             if case.is_bad:
                 _store(case, options, kit, stored)
@@ -196,6 +217,7 @@ def conduct(options: JudgeOptions) -> JudgedRun:
                     _store(case, options, kit, stored)
             cases += confirmed
         baseline = compare(cases, options.baseline)
+        kept = required and outcome(required, cases, data.table("rules.toml"), changed_ids, baseline["known"])
         return JudgedRun(
             _agent(kit, found),
             {
@@ -205,6 +227,7 @@ def conduct(options: JudgeOptions) -> JudgedRun:
                     seed=options.seed,
                     time_s=options.time_s,
                     campaigns=options.campaigns,
+                    jobs=at_once.peak,
                 ),
                 **({} if options.shard.is_whole else {"shard": str(options.shard)}),
             },
@@ -214,7 +237,8 @@ def conduct(options: JudgeOptions) -> JudgedRun:
             coverage.report(kit.generation),
             stored,
             baseline,
-            exit_code(cases, baseline, campaigns, has_succeeded=found.has_succeeded),
+            exit_code(cases, baseline, campaigns, has_succeeded=found.has_succeeded, kept=kept),
+            requirements=kept and as_json(kept),
         )
 
 
@@ -241,11 +265,6 @@ class Chosen(Protocol):
     """The options that a report names."""
 
     @property
-    def jobs(self) -> int:
-        """How many cases are played at once."""
-        ...
-
-    @property
     def is_strict(self) -> bool:
         """Whether the rules of this project's own bind every agent."""
         ...
@@ -262,11 +281,17 @@ class Chosen(Protocol):
 
 
 def about(
-    options: Chosen, load: Load, *, seed: int = 0, time_s: float = 0, campaigns: Sequence[str] | None = None
+    options: Chosen,
+    load: Load,
+    *,
+    jobs: int,
+    seed: int = 0,
+    time_s: float = 0,
+    campaigns: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return what a report says of a run: how it was made, and on what machine.
 
-    `campaigns` are those that were named; None: none was.
+    `jobs` is the largest number of scenarios at once; `campaigns` are those that were named; None: none was.
     """
     return {
         "version": tester(),
@@ -275,7 +300,7 @@ def about(
         "seed": seed,
         "budget_s": time_s,
         "seconds": round(load.elapsed_s, 1),
-        "jobs": options.jobs,
+        "jobs": jobs,
         "strict": options.is_strict,
         "only": list(options.only),
         "skip": list(options.skip),
@@ -325,15 +350,19 @@ def exit_code(
     campaigns: Mapping[str, Mapping[str, Any]],
     *,
     has_succeeded: bool = True,
+    kept: Outcome | None = None,
 ) -> int:
     """Select the exit code: a fault of the tester, else violations, else nothing judged, else a stale baseline, else 0.
 
+    `kept` is what the agent keeps of a set of requirements, where it is judged by one: then its tiers count.
     An agent that refuses every command breaks few rules, and nothing that it does was judged.
     """
     if any("fault" in each for each in campaigns.values()):
         return HARNESS_EXIT
     bad = {case.scenario.id for case in cases if case.is_bad} - set(baseline.get("known", ()))
-    if bad:
+    if kept is not None and kept.exit_code:
+        return kept.exit_code
+    if bad and kept is None:
         return 1
     if not any(case.verdict in JUDGED for case in cases) and not any(each["examples"] for each in campaigns.values()):
         return NOTHING_JUDGED_EXIT

@@ -17,11 +17,11 @@ from pinnace_fuzz.judge.campaigns.framing import byte_cases
 from pinnace_fuzz.judge.campaigns.interleavings import orders
 from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS, run_campaigns
 from pinnace_fuzz.judge.campaigns.sequences import weights
+from pinnace_fuzz.judge.confirming import confirmed_result, not_run, signature_of
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.results import CaseResult, Finding
-from pinnace_fuzz.judge.running import confirmed_result, not_run, signature_of
 from pinnace_fuzz.judge.session import JudgeOptions
 from pinnace_spec.profiles.generations import generation
 from pinnace_spec.records.commands import MODELS

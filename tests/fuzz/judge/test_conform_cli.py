@@ -42,6 +42,26 @@ def test_what_the_baseline_expects_exits_with_0_and_what_it_expects_in_vain_with
     assert judge(tmp_path, "--baseline", str(baseline)) == 2
 
 
+def test_with_a_report_of_a_former_state_only_new_findings_exit_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def known(name: str) -> tuple[str, str]:
+        return "--known", str(tmp_path / name / "report.json")
+
+    assert judge(tmp_path / "good", "--report", "json") == 0
+    assert judge(tmp_path / "bad", "--report", "json", *known("good"), faults="dies-of-null") == 1
+    assert "3 new" in capsys.readouterr().out
+    assert judge(tmp_path, *known("bad"), faults="dies-of-null") == 0
+    assert "0 new, 3 still there" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_report_of_a_former_state_exits_with_3(tmp_path: Path) -> None:
+    (tmp_path / "known.json").write_text("{}")
+
+    assert judge(tmp_path, "--known", str(tmp_path / "known.json")) == 3
+    assert judge(tmp_path, "--known", str(tmp_path / "missing.json")) == 3
+
+
 @pytest.mark.parametrize(
     "words", [["--adapter", "nothing"], ["--time", "soon"], ["--report", "pdf"], ["--profile", "9"]]
 )

@@ -10,11 +10,12 @@ import pytest
 from pinnace_fuzz.harness.pump import READ_BYTES
 from pinnace_fuzz.judge import running
 from pinnace_fuzz.judge.adapter import NoAdapter
+from pinnace_fuzz.judge.confirming import CONFIRMATIONS
 from pinnace_fuzz.judge.playing import asking, body
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import Load, LoadMeter
 from pinnace_fuzz.judge.results import CaseResult
-from pinnace_fuzz.judge.running import CONFIRMATIONS, run_all, run_once
+from pinnace_fuzz.judge.running import run_all, run_once
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 from pinnace_spec.profiles.generations import generation

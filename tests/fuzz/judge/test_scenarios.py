@@ -1,6 +1,7 @@
 """The scenarios of the specification are as their format says; both readers of the format agree on what is wrong."""
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,26 @@ def test_a_scenario_that_brings_extensions_says_so() -> None:
     others: dict[str, Any] = {"files": {"agent/extensions.md": "", "work/extensions/a.py": ""}}
 
     assert [True, True, False] == [read_scenario({**OK, **each}).has_extensions for each in (brought, written, others)]
+
+
+@pytest.mark.parametrize("wanted", [{"a": {"$save": "s"}}, {"a": [{"$ref": "s"}]}, {"a": {"$len": 1, "b": 2}}])
+@pytest.mark.parametrize("place", ["wait", "state", "gives", "the end"])
+def test_what_stands_for_no_value_is_refused(wanted: dict[str, Any], place: str) -> None:
+    """Such an expectation would never be met, and the agent would be blamed."""
+    step: dict[str, Any] = (
+        {"ask": {"id": "a", "type": "get_state"}, "gives": wanted} if place == "gives" else {place: wanted}
+    )
+
+    with pytest.raises(FieldError, match="each alone in its object"):
+        read_scenario({**OK, "state": wanted} if place == "the end" else {**OK, "client": [step]})
+
+
+def test_no_extension_of_a_scenario_has_a_key_twice() -> None:
+    """The second registration replaces the first, and scenarios that mean the first fail."""
+    for scenario in load():
+        for name, text in scenario.files.items():
+            keys = re.findall(r"\.shortcut\(\"([^\"]+)\"", text)
+            assert len(set(keys)) == len(keys), f"{scenario.id}: {name}: {keys}"
 
 
 def test_a_file_is_there_at_once_or_in_the_moment_that_others_have(tmp_path: Path) -> None:

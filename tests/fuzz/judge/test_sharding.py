@@ -153,7 +153,7 @@ def test_a_file_that_is_no_report_is_named(
         (["--engine", "processes", "--shard", "1/2", "--seed", "1"], "goes with no --shard"),
         (["--engine", "processes", "--report", "md"], "goes with no other --report"),
         (["--engine", "processes", "--reproduce", "x"], "goes with no --reproduce"),
-        (["--engine", "processes", "--location", "x"], "goes with no --reproduce, nor with --location"),
+        (["--engine", "processes", "--location", "x"], "goes with no --location"),
         (["--engine", "nothing"], "--engine takes processes"),
     ],
 )

@@ -15,12 +15,13 @@ from pinnace_fuzz.judge.adapter import LaunchOptions
 from pinnace_fuzz.judge.campaigns.cases import named
 from pinnace_fuzz.judge.campaigns.findings import Sighting, fault_of, faults_of, sightings, steps_of
 from pinnace_fuzz.judge.campaigns.shrinking import shrink
+from pinnace_fuzz.judge.confirming import CONFIRMATIONS, LATE_S
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.pool import Glance, Pool
 from pinnace_fuzz.judge.results import CaseResult, Finding
-from pinnace_fuzz.judge.running import CONFIRMATIONS, LATE_S, run_once
+from pinnace_fuzz.judge.running import run_once
 from pinnace_fuzz.judge.scenarios.scenario import Restart, Scenario
 from pinnace_spec.observers import Verdict
 from pinnace_spec.observers.verdicts import Level

@@ -9,9 +9,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pinnace_fuzz.judge.campaigns.cases import case
+from pinnace_fuzz.judge.confirming import CONFIRMATIONS
 from pinnace_fuzz.judge.playing.recording import is_of_kit
 from pinnace_fuzz.judge.results import CaseResult
-from pinnace_fuzz.judge.running import CONFIRMATIONS, run_once
+from pinnace_fuzz.judge.running import run_once
 from pinnace_fuzz.judge.scenarios.scenario import Scenario
 from pinnace_spec.observers import Step, Verdict
 from pinnace_spec.observers.comparisons import same_however_cut, same_with_cr

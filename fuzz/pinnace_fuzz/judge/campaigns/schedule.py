@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pinnace_fuzz.judge.at_once import processors
 from pinnace_fuzz.judge.campaigns.arguments import arguments
 from pinnace_fuzz.judge.campaigns.campaign_run import CampaignRun
 from pinnace_fuzz.judge.campaigns.faults import faults
@@ -18,6 +19,7 @@ from pinnace_fuzz.judge.campaigns.trails import trails
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.pool import Pool
+from pinnace_fuzz.judge.progress import duration
 from pinnace_fuzz.judge.results import CaseResult
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class _Slot(NamedTuple):
 def run_campaigns(
     kit: AgentUnderTest, options: Any, end_s: float, coverage: Coverage, database: "ExampleDatabase | None" = None
 ) -> tuple[list[CaseResult], Mapping[str, Mapping[str, Any]]]:
-    """Let every campaign run, `options.jobs` at a time, until `end_s`.
+    """Let every campaign run, `options.jobs` at a time or one a processor, until `end_s`.
 
     Args:
         kit: How the agent is started.
@@ -65,9 +67,11 @@ def run_campaigns(
     Returns:
         The confirmed cases, and what each campaign has done.
     """
+    jobs = options.jobs or processors()
     run = CampaignRun(kit, coverage, end_s, options.seed, options.log, options.shard, database)
     wanted = [name for name in CAMPAIGNS if options.campaigns is None or name in options.campaigns]
     slots = [_Slot(name, CAMPAIGNS[name].campaign, CAMPAIGNS[name].share) for name in wanted]
+    options.watch(lambda: _said(run, end_s - time.monotonic()))
     seconds: dict[str, float] = {}
     defects: dict[str, str] = {}
     total_s = max(0.0, end_s - time.monotonic())
@@ -76,7 +80,7 @@ def run_campaigns(
 
     def work(slot: _Slot, number: int) -> None:
         begun_s = time.monotonic()
-        limit_s = end_s if slot.share == 0 else min(end_s, begun_s + total_s * options.jobs * slot.share / shares)
+        limit_s = end_s if slot.share == 0 else min(end_s, begun_s + total_s * jobs * slot.share / shares)
         # A shard draws other cases than the others.
         part = "" if options.shard.is_whole else f" {options.shard}"
         chance = random.Random(f"{options.seed} {slot.name} {number}{part}")
@@ -91,11 +95,11 @@ def run_campaigns(
         seconds[slot.name] = seconds.get(slot.name, 0.0) + time.monotonic() - begun_s
         options.log(f"{slot.name}: {run.examples[slot.name]} cases in {seconds[slot.name]:.0f} s")
 
-    with ThreadPoolExecutor(max_workers=options.jobs, thread_name_prefix="run") as workers:
+    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="run") as workers:
         tasks = [workers.submit(work, slot, 0) for slot in slots]
         last = slots[-1] if slots else None
         # The last one has no end of its own: idle workers join it.
-        tasks += [workers.submit(work, last, number) for number in range(1, options.jobs) if last is not None]
+        tasks += [workers.submit(work, last, number) for number in range(1, jobs) if last is not None]
         for task in tasks:
             task.result()
     found = {
@@ -109,3 +113,9 @@ def run_campaigns(
         for name in wanted
     }
     return run.results, found
+
+
+def _said(run: CampaignRun, left_s: float) -> str:
+    """Say how far the campaigns are, while they work in other threads."""
+    bad = sum(each.is_bad for each in list(run.results))
+    return f"{sum(list(run.examples.values()))} generated cases, {bad} findings, {duration(left_s)} left"

@@ -119,6 +119,8 @@ class AgentReport(NamedTuple):
     coverage: Fields
     cases: tuple[Case, ...]
     rules: Mapping[str, CitedRule]
+    requirements: Fields
+    """What it keeps of a set of requirements; empty: it was not judged by one."""
 
     @property
     def version(self) -> str:
@@ -168,6 +170,7 @@ def read_report(source: Fields, number: int, name: str = "") -> AgentReport:
         inner(source, "coverage"),
         tuple(cases),
         rules,
+        inner(source, "requirements"),
     )
 
 

@@ -4,9 +4,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from pinnace_fuzz.judge.html.reading import AgentReport, inner, whole, words
+from pinnace_fuzz.judge.html.reading import AgentReport, inner, whole, word, words
 from pinnace_fuzz.judge.reports.found import Found, findings
 from pinnace_fuzz.judge.results import ACP_KIND, HARNESS_EXIT, NOTHING_JUDGED_EXIT
+from pinnace_fuzz.judge.scenarios.shapes import as_object
 from pinnace_spec.printable import printable
 
 MAX_LINES: Final = 20
@@ -23,6 +24,7 @@ def closing(report: AgentReport) -> str:
         lines.append(_cut(f"{number}. {each.case.verdict} {each.case.id}: {each.finding.source}: {each.finding.text}"))
         if each.cited is not None:
             lines.append(_cut(f"   {each.rule} ({each.cited.level}): {each.cited.text}"))
+    lines += _kept(report)
     lines += [f"next: {each}" for each in _next(report, found)]
     return "\n".join(lines)
 
@@ -40,6 +42,20 @@ def _verdict(report: AgentReport, found: list[Found]) -> str:
         case _:
             known = len(report.known_failures)
             return f"CONFORMANT BUT FOR {known} expected failures" if known else "CONFORMANT, as far as it was judged"
+
+
+def _kept(report: AgentReport) -> Iterator[str]:
+    """Say what is kept of each tier of a set of requirements."""
+    requirements = report.requirements
+    if not requirements:
+        return
+    yield f"requirements {word(requirements, 'set')} of {word(requirements, 'protocol')}:"
+    for tier, value in inner(requirements, "tiers").items():
+        each = as_object(value) or {}
+        kept, count, broken = whole(each, "kept") or 0, whole(each, "scenarios") or 0, len(words(each, "broken"))
+        yield f"  {tier}: {kept} of {count} scenarios kept, {broken} broken, {count - kept - broken} not judged"
+    if changed := len(words(requirements, "changed")):
+        yield f"  {changed} scenarios have changed since the set was frozen, and are not judged by it"
 
 
 def _next(report: AgentReport, found: list[Found]) -> Iterator[str]:

@@ -26,6 +26,21 @@ def _pull_request(run: JudgedRun) -> str:
     return text(run)
 
 
+def _badge(run: JudgedRun) -> str:
+    from pinnace_fuzz.judge.requirements.badge import svg
+
+    return svg(run.requirements or {})
+
+
+def _shield(run: JudgedRun) -> str:
+    from pinnace_fuzz.judge.requirements.badge import endpoint
+
+    return endpoint(run.requirements or {})
+
+
+OF_REQUIREMENTS = frozenset({"badge", "shield"})
+"""Formats for runs that judge by a set of requirements."""
+
 WRITERS: Mapping[str, tuple[str, Callable[[JudgedRun], str]]] = {
     "html": ("report.html", _page),
     "json": ("report.json", report_json.text),
@@ -33,6 +48,8 @@ WRITERS: Mapping[str, tuple[str, Callable[[JudgedRun], str]]] = {
     "md": ("report.md", report_text.markdown),
     "sarif": ("report.sarif", _sarif),
     "pr": ("pull-request.md", _pull_request),
+    "badge": ("badge.svg", _badge),
+    "shield": ("badge.json", _shield),
 }
 """Format -> file and what writes it."""
 

@@ -33,6 +33,8 @@ class JudgedRun(NamedTuple):
     """Id of a rule -> its level, origin and text; None: the rules of the specification."""
     location: str = ""
     """The file of the agent's repository at which code scanning shows findings; empty: none."""
+    requirements: Mapping[str, Any] | None = None
+    """What the agent keeps of a set of requirements; None: it was not judged by one."""
 
 
 def as_json(run: JudgedRun) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def as_json(run: JudgedRun) -> dict[str, Any]:
             "campaigns": {name: dict(value) for name, value in run.campaigns.items()},
             "baseline": {name: list(value) for name, value in run.baseline.items()},
         },
+        **({} if run.requirements is None else {"requirements": dict(run.requirements)}),
         "cases": [_case(case, run) for case in run.cases],
         "coverage": dict(run.coverage),
         "rules": {

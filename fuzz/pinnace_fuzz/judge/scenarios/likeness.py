@@ -33,6 +33,15 @@ def differences(value: Any, wanted: Any, path: str = "") -> list[str]:
     return [] if is_same else [f"{path or 'it'} is {short(value)}, not {short(wanted)}"]
 
 
+def unknown_stand_ins(wanted: Any) -> list[str]:
+    """Return the names in an expectation that look like those of stand-ins and are none: they would match nothing."""
+    if isinstance(wanted, Mapping):
+        fields = cast("Mapping[str, Any]", wanted)
+        own = [name for name in fields if name.startswith("$") and (name not in _SPECIAL or len(fields) > 1)]
+        return [*own, *(name for each in fields.values() for name in unknown_stand_ins(each))]
+    return [name for each in as_list(wanted) or () for name in unknown_stand_ins(each)]
+
+
 def short(value: Any, size: int = 160) -> str:
     """Write a value as JSON, cut if it is long."""
     if value is MISSING:
@@ -94,3 +103,6 @@ _SPECIAL: Mapping[str, Callable[[Any, Any, str], list[str]]] = {
     "$min": _at_least,
     "$has": _has,
 }
+
+STAND_INS = tuple(_SPECIAL)
+"""The names of what may stand for a value."""

@@ -4,10 +4,11 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pinnace_fuzz.judge.scenarios.expression import Expression, ExpressionError, read_class
 from pinnace_fuzz.judge.scenarios.fields import FieldError, Fields, texts
+from pinnace_fuzz.judge.scenarios.likeness import STAND_INS, unknown_stand_ins
 from pinnace_fuzz.judge.scenarios.llm_lines import read_llm
 from pinnace_fuzz.judge.scenarios.scenario import (
     CAPABILITIES,
@@ -88,7 +89,7 @@ def read_scenario(value: Any, path: Path = (), place: str = "") -> Scenario:
         client=fields.each("client", read_step),
         expect=_expressions(fields, "expect"),
         forbid=_expressions(fields, "forbid"),
-        state=fields.mapping("state"),
+        state=_expected(fields, "state"),
         exit=_exit(fields),
         cells=_cells(fields),
         is_smoke=fields.flag("smoke"),
@@ -212,6 +213,18 @@ def octets(value: Any, path: Path) -> bytes:
     return found
 
 
+def _expected(fields: Fields, name: str) -> Mapping[str, Any]:
+    """Read a part of a record, as `likeness` compares it."""
+    found = fields.mapping(name)
+    _check_stand_ins(found, (*fields.path, name))
+    return found
+
+
+def _check_stand_ins(wanted: Mapping[str, Any], path: tuple[str | int, ...]) -> None:
+    if unknown := unknown_stand_ins(wanted):
+        raise FieldError(path, f"values with {', '.join(STAND_INS)}, each alone in its object, not {unknown[0]}")
+
+
 def _wait(fields: Fields) -> Step:
     value = fields.take("wait")
     items = listed(value)
@@ -221,6 +234,8 @@ def _wait(fields: Fields) -> Step:
             _check_class(item, path)
         elif not isinstance(item, dict):
             raise FieldError(path, f"a class of records or a part of a record, not {item!r}")
+        else:
+            _check_stand_ins(cast("Mapping[str, Any]", item), path)
     return Wait(tuple(items), fields.text_map("keep"))
 
 
@@ -267,7 +282,7 @@ def _exit_step(fields: Fields) -> Step:
 
 
 def _ask(fields: Fields) -> Step:
-    return Ask(fields.mapping("ask"), fields.mapping("gives"), fields.text_map("keep"))
+    return Ask(fields.mapping("ask"), _expected(fields, "gives"), fields.text_map("keep"))
 
 
 def _children(fields: Fields) -> Step:
@@ -302,7 +317,7 @@ _STEPS: Mapping[str, Callable[[Fields], Step]] = {
     "exit": _exit_step,
     "restart": lambda fields: Restart(fields.word("restart", ("same", "new"), "same") == "same"),
     "quiet": _quiet,
-    "state": lambda fields: State(fields.mapping("state")),
+    "state": lambda fields: State(_expected(fields, "state")),
     "ask": _ask,
     "mark": lambda fields: Mark(fields.needed("mark")),
     "check": _files,

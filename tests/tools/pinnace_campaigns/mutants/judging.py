@@ -17,10 +17,11 @@ from pinnace_campaigns.mutants.trial import Copy
 from pinnace_fuzz.judge.adapter import PiAdapter
 from pinnace_fuzz.judge.campaigns.campaign_run import CampaignRun
 from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS
+from pinnace_fuzz.judge.confirming import CONFIRMATIONS
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.results import BAD, CaseResult
-from pinnace_fuzz.judge.running import CONFIRMATIONS, run
+from pinnace_fuzz.judge.running import run
 from pinnace_fuzz.judge.scenarios.files import load
 from pinnace_fuzz.judge.session import JudgeOptions, opened
 
