@@ -14,9 +14,8 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from pinnace_fuzz.acp.observer import Fault, Observer
-from pinnace_fuzz.acp.schema import SCHEMAS, NotOfTheSchema, check_call, check_result
+from pinnace_fuzz.acp.schema import NotOfTheSchema, check_call, check_result
 from pinnace_fuzz.harness.agent_process import AgentGone, AgentProcess, DriverTimeout
-from pinnace_fuzz.judge.scenarios.shapes import as_object
 from pinnace_spec.observers.verdicts import Direction
 
 TIMEOUT_S = 60.0
@@ -344,7 +343,7 @@ class AcpAgent:
                 check_call(message, "client", self._version)
             else:
                 method = self._methods.get(_hashable(message.get("id")), "_")
-                check_result(message, method, "agent", self._version_of(message, method))
+                check_result(message, method, "agent", self._version)
         except NotOfTheSchema as error:
             self._report([Fault(SCHEMA_RULE, str(error))])
             if is_call and not self._is_strict:
@@ -357,11 +356,6 @@ class AcpAgent:
             self._arrived_s[_hashable(message.get("id"))] = at_s
         elif "id" in message:
             threading.Thread(target=self._answer_request, args=(message,), daemon=True).start()
-
-    def _version_of(self, message: Message, method: str) -> int:
-        """Return the version by whose schema a response is judged: that of `initialize` names its own."""
-        named = (as_object(message.get("result")) or {}).get("protocolVersion")
-        return named if method == "initialize" and isinstance(named, int) and named in SCHEMAS else self._version
 
     def _answer_request(self, message: Message) -> None:
         # One that has ended meanwhile, or reads nothing, is found by what it does.
