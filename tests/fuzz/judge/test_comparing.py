@@ -387,7 +387,7 @@ def test_files_that_are_no_reports_are_usage_errors(
 
 
 def judged(out: Path, *words: str, faults: str = "", seed: int = 1) -> str:
-    options = ["--adapter", "none", "--only", "ERR/no-", "--only", "FRM/", "--campaign", "framing", "--time", "6s"]
+    options = ["--adapter", "none", "--only", "ERR/no-", "--only", "FRM/", "--campaign", "framing", "--time", "2s"]
     options += ["--patience", "0.3", "--seed", str(seed), "--report", "json", "--out", str(out), *words]
     assert main([*options, "--", *TINY, *faults.split()]) in (0, 1)
     return str(out / "report.json")
