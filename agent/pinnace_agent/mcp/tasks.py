@@ -6,7 +6,7 @@ asks the user. In 2026-07-28 the server decides, where a client offers it (`EXTE
 
 A task may take as long as its server works on it; the time limit of the server is that of each request about it. A
 connection that is lost is made anew, since a task outlives it. The abort of a call asks the server to end its task.
-What this process has not waited for is lost with it.
+What this process has not waited for is lost with it. Rule R-MCP-11.
 """
 
 from collections.abc import Mapping

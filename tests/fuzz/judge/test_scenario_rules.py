@@ -46,7 +46,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-WRN-02": "A scenario can't mend a file of the user between two commands; tests do.",
     "R-WRN-03": "A scenario can't bring an extension that does not load; tests do.",
     **dict.fromkeys(
-        (*(f"R-MCP-{number:02}" for number in range(2, 11)), "R-MCP-20"),
+        (*(f"R-MCP-{number:02}" for number in range(2, 12)), "R-MCP-20"),
         "A scenario has no MCP server that answers; tests connect real ones.",
     ),
     **dict.fromkeys(

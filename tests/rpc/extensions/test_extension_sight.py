@@ -250,7 +250,7 @@ def test_a_command_replaces_the_session_and_continues_there(
                 async def there(new):
                     new.ui.notify(f"there: {{len(new.session_manager.get_entries())}}")
                     await new.send_user_message("hello there")
-                result = await ctx.{method}(*args.split(), with_session=there)
+                result = await ctx.{method}(*([args] if args else []), with_session=there)
                 try:
                     ctx.ui.notify(f"here: {{result.cancelled}}")
                 except Exception as error:

@@ -170,7 +170,7 @@ def test_a_call_that_needs_approval_is_put_to_the_user(scripted: Start) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("{ customTools: [{ name: 'x' }] }", "customTools of createAgentSession is not available"),
+        ("{ scopedModels: [{}] }", "scopedModels of createAgentSession is not available"),
         ("{ modelRuntime: {} }", "modelRuntime of createAgentSession is not available"),
         ("{ sessionManager: {} }", "must be a SessionManager"),
         ("{ sessionManager: SessionManager.open('/nothing/there.jsonl') }", "ENOENT"),
@@ -271,3 +271,107 @@ def test_an_agent_of_an_extension_knows_that_it_is_one(scripted: Start, tmp_path
     )
     assert 1 == go(one)
     assert "2" == (one.work / "depth").read_text()
+
+
+def test_tools_of_the_extension_are_called_in_its_process(scripted: Start) -> None:
+    one = scripted(
+        command("""
+            const calls = [];
+            const aborted = Promise.withResolvers();
+            const parameters = { type: "object" };
+            const tool = (name, execute) => ({ name, label: name, description: name, parameters, execute });
+            const customTools = [
+              tool("count", async (id, params, signal, onUpdate, inner) => {
+                calls.push([typeof id, params, signal.aborted, inner.cwd === ctx.cwd]);
+                onUpdate({ content: [{ type: "text", text: "half" }] });
+                return { content: [{ type: "text", text: "three sails" }], details: { sails: 3 } };
+              }),
+              tool("fail", async () => { throw new Error("no wind"); }),
+              tool("last", (id, params, signal) => new Promise((_resolve, reject) => {
+                signal.addEventListener("abort", () => {
+                  calls.push("aborted");
+                  aborted.resolve();
+                  reject(new Error("over"));
+                });
+                session.abort();
+              })),
+            ];
+            const { session } = await createAgentSession({
+              sessionManager: SessionManager.inMemory(), model: ctx.model, customTools, noTools: "builtin",
+              resourceLoader: new DefaultResourceLoader({ noExtensions: true }),
+            });
+            const updates = [];
+            session.subscribe((each) => {
+              if (each.type === "tool_execution_update") updates.push(each.partialResult.content[0].text);
+            });
+            await session.prompt("first");
+            await aborted.promise;
+            const results = session.messages.filter((each) => each.role === "toolResult");
+            session.dispose();
+            return [calls, updates, results.map((each) => [each.content[0].text, each.isError, each.details ?? null])];
+        """),
+        [call("count", of="sails"), call("fail"), call("last")],
+    )
+    shown = go(one)
+    assert isinstance(shown, list), shown
+    calls, updates, results = shown
+
+    assert [["string", {"of": "sails"}, False, True], "aborted"] == calls
+    assert ["half"] == updates
+    assert [["three sails", False, {"sails": 3}], ["no wind", True]] == [results[0], results[1][:2]]
+    assert results[2][1]
+    assert ["count", "fail", "last"] == sorted(one.declared)
+
+
+def test_sessions_are_listed_continued_and_forked(scripted: Start) -> None:
+    one = scripted(
+        command("""
+            const loader = new DefaultResourceLoader({ noExtensions: true });
+            const run = async (sessionManager, text) => {
+              const { session } = await createAgentSession({
+                sessionManager, model: ctx.model, tools: [], resourceLoader: loader,
+              });
+              await session.prompt(text);
+              session.dispose();
+              await session.process.ended;
+              return session;
+            };
+            const folder = `${ctx.cwd}/kept`;
+            const first = await run(SessionManager.create(ctx.cwd, folder), "first");
+            await run(SessionManager.create("/", folder), "elsewhere");
+            const recent = SessionManager.continueRecent(ctx.cwd, folder);
+            const fork = SessionManager.forkFrom(first.sessionFile, ctx.cwd, folder);
+            const forked = await run(fork, "second");
+            const shown = (each) => [each.firstMessage, each.messageCount, each.cwd === ctx.cwd];
+            return [
+              (await SessionManager.list(ctx.cwd, folder)).map(shown), (await SessionManager.listAll(folder)).length,
+              recent.getSessionId() === first.sessionId,
+              SessionManager.findById(ctx.cwd, first.sessionId, folder) === first.sessionFile,
+              SessionManager.findById(ctx.cwd, "no", folder) ?? null,
+              fork.getHeader().parentSession === first.sessionFile,
+              forked.messages.length, (await SessionManager.list("/nowhere")).length,
+              SessionManager.continueRecent("/nowhere", folder).getEntries().length,
+            ];
+        """),
+        [{"text": "one"}, {"text": "two"}, {"text": "three"}],
+    )
+    ours = [["first", 4, True], ["first", 2, True]]
+    assert [ours, 3, True, True, None, True, 4, 0, 0] == go(one)
+
+
+def test_one_whose_agent_does_not_start_says_why(scripted: Start, tmp_path: Path) -> None:
+    (tmp_path / "broken.mjs").write_text("export default () => { throw new Error('no rudder'); };")
+    one = scripted(
+        command(f"""
+            const {{ session }} = await createAgentSession({{
+              sessionManager: SessionManager.inMemory(), model: ctx.model,
+              resourceLoader: new DefaultResourceLoader({{
+                noExtensions: true, additionalExtensionPaths: [{str(tmp_path / "broken.mjs")!r}],
+              }}),
+            }});
+            await session.prompt("first");
+        """)
+    )
+    said = go(one)
+    assert "failed: the agent of this session has ended" in said
+    assert "no rudder" in said

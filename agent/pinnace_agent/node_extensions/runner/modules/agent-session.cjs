@@ -10,11 +10,13 @@
 
 const { spawn } = require("node:child_process");
 const fs = require("node:fs");
+const net = require("node:net");
 const path = require("node:path");
 const inMemory = new Set(); // processes whose sessions no file keeps
 process.on("exit", () => inMemory.forEach((child) => child.kill("SIGKILL"))); // before their folders are removed
 const { SessionManager, makeFolder, removeFolder } = require("./session-manager.cjs");
 const { wordsOf } = require("./resource-loader.cjs");
+const { SOCKET, eachLine, write } = require("../session-tools.cjs");
 const { CALL, now, send, errorOf } = require("../wire.cjs");
 
 const END_MS = 2000; // for an orderly end, in which the session is saved
@@ -22,21 +24,21 @@ const STDERR_CHARS = 4096;
 const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 const DEPTH = "PINNACE_SUBAGENT_DEPTH"; // how many agents are above this one
 const MOST_DEPTH = 4; // an extension that makes a session wherever it is loaded would never come to an end
-const LACKING = { customTools: "give the tool to an extension", modelRuntime: "it has the models and keys of the agent", scopedModels: "use setModel" };
+const LACKING = { modelRuntime: "it has the models and keys of the agent", scopedModels: "use setModel" };
 
 const depth = () => Number(process.env[DEPTH] ?? 0);
 
 /** The process of an agent, and its answers by the ids of commands. */
 class Process {
-  constructor(command, cwd, onRecord, whenEnded) {
-    const env = { ...process.env, [DEPTH]: String(depth() + 1) };
+  constructor(command, cwd, more, onRecord, whenEnded) {
+    const env = { ...process.env, [DEPTH]: String(depth() + 1), ...more };
     this.child = spawn(command[0], command.slice(1), { cwd, env, stdio: ["pipe", "pipe", "pipe"] });
     this.asked = new Map();
     this.numbers = 0;
     this.stderr = "";
     this.ended = new Promise((resolve) => {
       this.child.on("error", (error) => resolve(error.message));
-      this.child.on("close", () => resolve(this.stderr.trim().split("\n").at(-1) || "it has ended"));
+      this.child.on("close", () => resolve(this.stderr.trim().split("\n").slice(-2).join("; ") || "it has ended"));
     });
     this.ended.then((reason) => {
       this.reason = reason;
@@ -61,12 +63,13 @@ class Process {
     this.child.stdin.on("error", () => {}); // it has ended, which `ended` says
   }
 
-  answer({ id, success, error, data }) {
+  answer({ id, success, error, errorCode, data }) {
     const waiting = this.asked.get(id);
     this.asked.delete(id);
     if (success) waiting?.onAnswer?.(data ?? {});
     if (success) waiting?.resolve(data ?? {});
-    else waiting?.reject(new Error(error));
+    else if (errorCode !== "shutting_down") waiting?.reject(new Error(error));
+    else void this.ended.then((reason) => waiting?.reject(new Error(`the agent of this session has ended: ${reason}`)));
   }
 
   /** Ask, and wait for the answer; `onAnswer` takes it before any record behind it is taken. */
@@ -103,6 +106,9 @@ class AgentSession {
     this.resourceLoader = options.resourceLoader;
     this.listeners = new Set();
     this.process = undefined;
+    this.tools = undefined; // what serves those of the extension
+    this.texts = undefined; // the folder for what the process reads
+    this.approval = undefined; // of tools, as the process has it
     this.isDisposed = false;
     const found = this.sessionManager.buildSessionContext();
     this.known = {
@@ -141,18 +147,25 @@ class AgentSession {
     else if (noTools) words.push(noTools === "all" ? "--no-tools" : "--no-builtin-tools");
     if (excludeTools?.length > 0) words.push("--exclude-tools", excludeTools.join(","));
     words.push("--session", this.sessionManager.written());
+    const more = {};
+    if (this.options.customTools?.length > 0) {
+      words.push("-e", require.resolve("../session-tools.cjs"));
+      more[SOCKET] = path.join(this.texts, "tools");
+      this.tools = serveTools(this.options.customTools, more[SOCKET], { cwd: this.cwd });
+    }
     this.approval = approvalOf(command);
-    const started = new Process([...command, ...words], this.cwd, (record) => this.take(record), () => this.ended());
+    const started = new Process([...command, ...words], this.cwd, more, (record) => this.take(record), () => this.ended());
     if (!this.sessionManager.isPersisted()) inMemory.add(started.child);
     return started;
   }
 
   ended() {
-    inMemory.delete(this.process.child);
-    removeFolder(this.texts);
-    this.sessionManager.release();
     this.known.isStreaming = false;
     this.settle();
+    inMemory.delete(this.process.child);
+    this.tools?.close();
+    removeFolder(this.texts);
+    this.sessionManager.release();
   }
 
   settle() {
@@ -352,6 +365,34 @@ class AgentSession {
   }
 }
 
+/** Serve tools to the agent of a session, whose calls have a `ctx` with no more than its folder. */
+function serveTools(tools, socket, ctx) {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const server = net.createServer((stream) => {
+    const calls = new Map();
+    stream.on("error", () => {}); // its agent has ended
+    stream.on("close", () => calls.forEach((controller) => controller.abort()));
+    write(stream, { tools: tools.map((tool) => Object.fromEntries(Object.entries(tool).filter(([, value]) => typeof value !== "function"))) });
+    eachLine(stream, async ({ call, name, id, params, abort }) => {
+      if (abort !== undefined) return calls.get(abort)?.abort();
+      const controller = new AbortController();
+      calls.set(call, controller);
+      const onUpdate = (update) => write(stream, { call, update });
+      try {
+        write(stream, { call, result: await byName.get(name).execute(id, params, controller.signal, onUpdate, ctx) });
+      } catch (error) {
+        write(stream, { call, error: errorOf(error).message });
+      } finally {
+        calls.delete(call);
+      }
+    });
+  });
+  server.on("error", (error) => send({ type: "stray", event: "session", extension: null, error: errorOf(error) }));
+  server.listen(socket);
+  server.unref();
+  return server;
+}
+
 /** `session.agent`: the state of the conversation, whose messages may be replaced before it begins. */
 function agentOf(session) {
   const state = {
@@ -392,7 +433,8 @@ async function createAgentSession(options = {}) {
   const session = new AgentSession(options);
   const guarded = new Proxy(session, {
     get(target, member) {
-      if (member in target || typeof member === "symbol" || member === "then") return Reflect.get(target, member);
+      const value = Reflect.get(target, member);
+      if (member in target || typeof member === "symbol" || member === "then") return typeof value === "function" ? value.bind(target) : value;
       throw new Error(`${String(member)} of AgentSession is not available in pinnace; see docs/typescript-extensions.md`);
     },
   });

@@ -11,16 +11,23 @@ const { randomBytes } = require("node:crypto");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
+const { foldersIn, listed } = require("./session-list.cjs");
 const { now } = require("../wire.cjs");
+
+const folderOf = (cwd, folder) => folder ?? now(undefined, "session_folder", cwd);
+/** Whether a folder may have sessions of other working folders. */
+const isOther = (cwd, folder) => folder !== undefined && path.resolve(folder) !== now(undefined, "session_folder", cwd);
 
 const VERSION = 3;
 const folders = new Set();
+const MOST_CHARS = 70; // of 107 that the address of a socket has
 
 process.on("exit", () => folders.forEach(removeFolder));
 
-/** Make a folder that only the user can read, for as long as an agent needs it. */
+/** Make a folder that only the user can read, for as long as an agent needs it; its name is short enough for sockets in it. */
 function makeFolder() {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "pinnace-session-"));
+  const usual = os.tmpdir();
+  const folder = fs.mkdtempSync(path.join(usual.length > MOST_CHARS ? "/tmp" : usual, "pinnace-session-"));
   folders.add(folder);
   return folder;
 }
@@ -68,7 +75,7 @@ class SessionManager {
 
   /** A new session; its file is written when an agent begins to work on it. */
   static create(cwd, folder, options = {}) {
-    return new SessionManager(cwd, folder ?? now(undefined, "session_folder", cwd), options);
+    return new SessionManager(cwd, folderOf(cwd, folder), options);
   }
 
   /** The session of a file. Throws if it can't be read, or is no session. */
@@ -80,6 +87,35 @@ class SessionManager {
     if (made.header === null) throw new Error(`${file} is no session`);
     if (cwd !== undefined) made.header = { ...made.header, cwd };
     return made;
+  }
+
+  /** The newest session of a working folder, or a new one. */
+  static continueRecent(cwd, folder) {
+    const [newest] = listed([folderOf(cwd, folder)], isOther(cwd, folder) ? cwd : undefined);
+    return newest === undefined ? SessionManager.create(cwd, folder) : SessionManager.open(newest.path, folder, cwd);
+  }
+
+  /** A new session in a working folder, with all that the session of a file holds. */
+  static forkFrom(file, cwd, folder, options = {}) {
+    const made = SessionManager.create(path.resolve(cwd), folder, { ...options, parentSession: path.resolve(file) });
+    made.#take(SessionManager.open(file).getEntries());
+    return made;
+  }
+
+  static findById(cwd, id, folder) {
+    return listed([folderOf(cwd, folder)], isOther(cwd, folder) ? cwd : undefined).find((each) => each.id === id)?.path;
+  }
+
+  static async list(cwd, folder, onProgress, signal) {
+    return listed([folderOf(cwd, folder)], isOther(cwd, folder) ? cwd : undefined, onProgress, signal);
+  }
+
+  /** The sessions of all working folders, or of one folder that has those of several. */
+  static async listAll(...values) {
+    const folder = typeof values[0] === "string" ? values.shift() : undefined;
+    const onProgress = typeof values[0] === "function" ? values.shift() : undefined;
+    const folders = folder === undefined ? foldersIn(path.join(now(undefined, "agent_dir"), "sessions")) : [folder];
+    return listed(folders, undefined, onProgress, values.at(-1));
   }
 
   // --- for the agent that works on it ----------------------------------------------------------------
