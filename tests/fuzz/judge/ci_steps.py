@@ -115,8 +115,8 @@ def build(file: Path, root: Path, env: Mapping[str, str]) -> Image:
                 copy(file.parent / source, root / target.lstrip("/"))
             case "RUN":
                 for target in targets:
-                    inside = shlex.quote(str(root)) + target
-                    rest = re.sub(rf"(?<=\s){re.escape(target)}(?=/|\s|$)", lambda _, inside=inside: inside, rest)
+                    parts = re.split(rf"(?<=\s){re.escape(target)}(?=/|\s|$)", rest)
+                    rest = (shlex.quote(str(root)) + target).join(parts)
                 subprocess.run(["sh", "-ec", rest], cwd=root, env=env, check=True, capture_output=True)
             case "WORKDIR":
                 work = rest
