@@ -21,9 +21,12 @@ ATTACH = (sys.executable, "-P", "-m", "pinnace_rpc", "attach")
 
 @pytest.fixture
 def unhosted(folder: Path) -> Iterator[Path]:
-    """A folder without a host; one that an attach starts is ended."""
+    """A folder without a host; one that an attach starts is ended, by force if it must be."""
     yield folder
-    subprocess.run(command("stop"), env=environment_of(folder), check=False, capture_output=True)
+    done = subprocess.run(command("stop"), env=environment_of(folder), check=False, capture_output=True)
+    if (holder := running_host(str(folder / "agent"))) is not None:
+        print(f"host stop exited with {done.returncode}: {done.stderr!r}")
+        os.kill(holder.pid, signal.SIGKILL)
 
 
 def test_two_attaches_at_once_start_one_host(unhosted: Path) -> None:
