@@ -324,6 +324,7 @@ def test_tools_of_the_extension_are_called_in_its_process(scripted: Start) -> No
 
 
 def test_sessions_are_listed_continued_and_forked(scripted: Start) -> None:
+    """None is moved to another folder: its agent would work in the former one, with rights that were decided here."""
     one = scripted(
         command("""
             const loader = new DefaultResourceLoader({ noExtensions: true });
@@ -340,6 +341,11 @@ def test_sessions_are_listed_continued_and_forked(scripted: Start) -> None:
             const first = await run(SessionManager.create(ctx.cwd, folder), "first");
             await run(SessionManager.create("/", folder), "elsewhere");
             const recent = SessionManager.continueRecent(ctx.cwd, folder);
+            const moved = (work) => { try { work(); } catch (error) { return error.message; } };
+            const refusals = [
+              moved(() => SessionManager.open(first.sessionFile, folder, "/")),
+              await createAgentSession({ sessionManager: recent, cwd: "/" }).catch((error) => error.message),
+            ];
             const fork = SessionManager.forkFrom(first.sessionFile, ctx.cwd, folder);
             const forked = await run(fork, "second");
             const shown = (each) => [each.firstMessage, each.messageCount, each.cwd === ctx.cwd];
@@ -351,12 +357,13 @@ def test_sessions_are_listed_continued_and_forked(scripted: Start) -> None:
               fork.getHeader().parentSession === first.sessionFile,
               forked.messages.length, (await SessionManager.list("/nowhere")).length,
               SessionManager.continueRecent("/nowhere", folder).getEntries().length,
+              refusals.every((each) => each.includes(`works in ${ctx.cwd}`)),
             ];
         """),
         [{"text": "one"}, {"text": "two"}, {"text": "three"}],
     )
     ours = [["first", 4, True], ["first", 2, True]]
-    assert [ours, 3, True, True, None, True, 4, 0, 0] == go(one)
+    assert [ours, 3, True, True, None, True, 4, 0, 0, True] == go(one)
 
 
 def test_one_whose_agent_does_not_start_says_why(scripted: Start, tmp_path: Path) -> None:

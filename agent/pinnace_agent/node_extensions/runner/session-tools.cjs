@@ -6,20 +6,10 @@
 "use strict";
 
 const net = require("node:net");
+const { eachLine } = require("./wire.cjs");
 
 /** The variable that names the socket. */
 const SOCKET = "PINNACE_SESSION_TOOLS";
-
-/** Hand each line of a stream to `take`, as JSON. */
-function eachLine(stream, take) {
-  let rest = "";
-  stream.setEncoding("utf8");
-  stream.on("data", (text) => {
-    const lines = (rest + text).split("\n");
-    rest = lines.pop();
-    for (const line of lines) take(JSON.parse(line));
-  });
-}
 
 const write = (stream, message) => stream.write(`${JSON.stringify(message)}\n`);
 
@@ -61,4 +51,4 @@ module.exports = async function (pi) {
   }
 };
 
-Object.assign(module.exports, { SOCKET, eachLine, write });
+Object.assign(module.exports, { SOCKET, write });

@@ -145,11 +145,10 @@ function endWhenAnswered() {
   setImmediate(() => asked.size === 0 && process.exit(0));
 }
 
-/** Read messages of the agent until it ends; then this process does. */
-function listen(take) {
-  const socket = new net.Socket({ fd: inFd, readable: true, writable: false });
+/** Hand each line of a stream to `take`, as JSON. */
+function eachLine(stream, take) {
   let pieces = [];
-  socket.on("data", (chunk) => {
+  stream.on("data", (chunk) => {
     let begin = 0;
     for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, begin)) {
       pieces.push(chunk.subarray(begin, end));
@@ -160,6 +159,12 @@ function listen(take) {
     }
     if (begin < chunk.length) pieces.push(chunk.subarray(begin));
   });
+}
+
+/** Read messages of the agent until it ends; then this process does. */
+function listen(take) {
+  const socket = new net.Socket({ fd: inFd, readable: true, writable: false });
+  eachLine(socket, take);
   socket.on("close", () => process.exit(0));
   socket.on("error", () => process.exit(0));
 }
@@ -171,5 +176,5 @@ function errorOf(error) {
 }
 
 module.exports = {
-  CALL, AgentError, send, post, now, ask, reportOnce, askForChange, answered, endWhenAnswered, listen, errorOf,
+  CALL, AgentError, send, post, now, ask, reportOnce, askForChange, answered, endWhenAnswered, eachLine, listen, errorOf,
 };

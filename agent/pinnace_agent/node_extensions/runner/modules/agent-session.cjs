@@ -16,8 +16,8 @@ const inMemory = new Set(); // processes whose sessions no file keeps
 process.on("exit", () => inMemory.forEach((child) => child.kill("SIGKILL"))); // before their folders are removed
 const { SessionManager, makeFolder, removeFolder } = require("./session-manager.cjs");
 const { wordsOf } = require("./resource-loader.cjs");
-const { SOCKET, eachLine, write } = require("../session-tools.cjs");
-const { CALL, now, send, errorOf } = require("../wire.cjs");
+const { SOCKET, write } = require("../session-tools.cjs");
+const { CALL, eachLine, now, send, errorOf } = require("../wire.cjs");
 
 const END_MS = 2000; // for an orderly end, in which the session is saved
 const STDERR_CHARS = 4096;
@@ -46,19 +46,7 @@ class Process {
       this.asked.clear();
       whenEnded();
     });
-    let pieces = [];
-    this.child.stdout.on("data", (chunk) => {
-      let begin = 0;
-      for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, begin)) {
-        const line = Buffer.concat([...pieces, chunk.subarray(begin, end)]).toString("utf8");
-        pieces = [];
-        begin = end + 1;
-        const record = JSON.parse(line);
-        if (record.type === "response") this.answer(record);
-        else onRecord(record);
-      }
-      if (begin < chunk.length) pieces.push(chunk.subarray(begin));
-    });
+    eachLine(this.child.stdout, (record) => (record.type === "response" ? this.answer(record) : onRecord(record)));
     this.child.stderr.on("data", (chunk) => (this.stderr = (this.stderr + chunk).slice(-STDERR_CHARS)));
     this.child.stdin.on("error", () => {}); // it has ended, which `ended` says
   }

@@ -78,20 +78,20 @@ class SessionManager {
     return new SessionManager(cwd, folderOf(cwd, folder), options);
   }
 
-  /** The session of a file. Throws if it can't be read, or is no session. */
+  /** The session of a file. Throws if it can't be read, is no session, or works in another folder than `cwd`: its agent would, too. */
   static open(file, folder, cwd) {
     const made = new SessionManager(cwd, folder ?? path.dirname(file), {}, path.resolve(file));
     made.header = null;
     made.#size = 0;
     made.#read();
     if (made.header === null) throw new Error(`${file} is no session`);
-    if (cwd !== undefined) made.header = { ...made.header, cwd };
+    if (cwd !== undefined) made.moveTo(cwd);
     return made;
   }
 
   /** The newest session of a working folder, or a new one. */
   static continueRecent(cwd, folder) {
-    const [newest] = listed([folderOf(cwd, folder)], isOther(cwd, folder) ? cwd : undefined);
+    const [newest] = listed([folderOf(cwd, folder)], cwd); // folders may share the name of their sessions' folder
     return newest === undefined ? SessionManager.create(cwd, folder) : SessionManager.open(newest.path, folder, cwd);
   }
 
