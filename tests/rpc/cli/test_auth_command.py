@@ -61,27 +61,11 @@ def test_a_key_is_read_from_stdin_and_kept(run: Run, tmp_path: Path) -> None:
 )
 def test_a_key_is_asked_for_at_a_terminal_that_does_not_show_it(tmp_path: Path, words: tuple[str, ...]) -> None:
     """An editor appends `--login` to the command of its agent."""
-    pid, terminal = pty.fork()
-    if not pid:
-        os.execve(sys.executable, [*COMMAND[:-1], *words], environment(tmp_path))
-    shown = b""
-    if words[-1] == "--login":
-        while b"openai:" not in shown:
-            shown += os.read(terminal, 1000)
-        os.write(terminal, b"openai\n")
-    while b"(not shown): " not in shown:
-        shown += os.read(terminal, 1000)
-    os.write(terminal, f"{KEY}\n".encode())
-    while True:
-        try:
-            shown += os.read(terminal, 1000)
-        except OSError:  # the other end is gone
-            break
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
+    name = [(b"openai:", "openai")] if words[-1] == "--login" else []
+    status, shown = typed(tmp_path, words, *name, (b"(not shown): ", KEY))
 
     assert 0 == status
-    assert KEY.encode() not in shown
+    assert KEY not in shown
     assert KEY == stored(tmp_path)["openai"]["key"]
 
 
