@@ -26,6 +26,7 @@ from pinnace_agent.files.paths import gated_project_files
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.ports import ExtensibleAgent
+    from pinnace_agent.node_extensions.starting import Scripts
 
 _log = logging.getLogger("pinnace.extensions")
 
@@ -62,7 +63,7 @@ class InstanceLoading:
         self._agent = agent
         self._report = report
         self._closed: str | None = None
-        self._hosts = 0
+        self._scripts: Scripts | None = None
 
     async def load(self, generation: Generation) -> LoadedInstance:
         """Load the extensions of the current session. Cancelling stops at the one that is loading."""
@@ -84,6 +85,8 @@ class InstanceLoading:
             is_trusted = is_trusted if decided is None else decided
         wanted = wanted._replace(is_trusted=is_trusted, settings=plan.settings(cwd))
         found = await self._runnable(discover(wanted), loader)
+        if self._scripts is not None and loader.scripts is None:
+            self._scripts.end()  # that of the instance before, which had some
         report = await loader.load(found.candidates, self._plan.inline)
         kept = keep_needed(report.extensions)
         flags = match_flags(plan.given, flags_of(kept.extensions))
@@ -139,22 +142,21 @@ class InstanceLoading:
 
     async def _runnable(self, found: DiscoveredExtensions, loader: Loader) -> DiscoveredExtensions:
         """Let the loader run scripts, if there are any; those that can't be run here are left out."""
-        if loader.scripts is not None or not any(each.is_script for each in found.candidates):
+        if loader.scripts is not None:
             return found
-        from pinnace_agent.node_extensions.starting import run_scripts  # with the first of them
+        if self._scripts is None and not any(each.is_script for each in found.candidates):
+            return found
+        if self._scripts is None:
+            from pinnace_agent.node_extensions.starting import Scripts  # with the first of them
 
-        self._hosts += 1
-        start = partial(self._agent.jobs.start, f"node extensions:{self._hosts}")
-        return await run_scripts(
-            found,
-            loader,
-            self._plan.env,
-            self._agent.session.cwd,
-            start,
-            self._report,
-            settings=self._plan.raw_settings,
-            draws=self._agent.draws_surfaces,
-        )
+            jobs, plan = self._agent.jobs, self._plan
+            self._scripts = Scripts(
+                plan.env,
+                lambda number: partial(jobs.start, f"node extensions:{number}"),
+                self._report,
+                plan.raw_settings,
+            )
+        return await self._scripts.run(found, loader, self._agent.session.cwd, draws=self._agent.draws_surfaces)
 
     def default_dialogs(self, *, for_good: str | None) -> None:
         """Give open dialogs their defaults; with a reason, later ones too."""

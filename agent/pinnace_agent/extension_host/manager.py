@@ -282,7 +282,7 @@ class ExtensionManager:
         self._runner = self._instance = self._loaded = None
         self.servers.clear()
         self.providers.end()
-        loaded.loader.unload(loaded.all)
+        loaded.loader.unload(loaded.all, is_last=reason in ("reload", "quit"))
 
     async def fill(self, ref: int, session: Session) -> None:
         """Let the extension that requested a new session fill it. The extensions of the former session still live.

@@ -1,9 +1,9 @@
 """The Node process: its start, its calls and their cancellation, its end.
 
-One process for the extensions of a session instance. Calls are numbered; what the process asks during one carries its
-number. A request of a call that was cancelled is refused. Nothing that the process writes is unbounded: lines, logs,
-displays without a pause. A process that has ended, hangs or floods fails every open call with `ProcessLost`;
-the caller decides what that means, so gates deny.
+One process for the extensions of a session instance, and of those that follow it. Calls are numbered; what the
+process asks during one carries its number. A request of a call that was cancelled is refused. Nothing that the process
+writes is unbounded: lines, logs, displays without a pause. A process that has ended, hangs or floods fails every open
+call with `ProcessLost`; the caller decides what that means, so gates deny.
 """
 
 import contextvars
@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,7 +41,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 _STDERR_BYTES: Final = 8 * 1024
 _REAP_S: Final = 2.0
 _EXIT_S: Final = 1.0
-_OVER: Final = "the session has ended, and with it what this extension had asked for"
+OVER: Final = "the session has ended, and with it what this extension had asked for"
 _PING_S: Final = 5.0
 """How long a call runs before its process is asked whether it still reads."""
 
@@ -83,6 +83,13 @@ class _Call:
     requests: set[trio.CancelScope] = field(default_factory=set[trio.CancelScope])
 
 
+class _Request(NamedTuple):
+    """Something that the process waits for."""
+
+    extension: int | None
+    scope: trio.CancelScope
+
+
 class NodeProcess:
     """One process. `serve` runs it; the others may be called while it does."""
 
@@ -90,6 +97,8 @@ class NodeProcess:
         """Start nothing yet."""
         self.lost: str | None = None
         """Why it can no longer be called; None: it can."""
+        self.is_reported = False
+        """Whether its loss is one to report: nothing had asked it to exit."""
         self.ended = trio.Event()
         self.version = ""
         """That of its node."""
@@ -100,7 +109,7 @@ class NodeProcess:
         self._child: Child | None = None
         self._calls: dict[int, _Call] = {}
         self._cancelled: set[int] = set()
-        self._requests: dict[int, trio.CancelScope] = {}
+        self._requests: dict[int, _Request] = {}
         self._numbers = count(1)
         self._outgoing: deque[bytes] = deque()
         self._has_outgoing = trio.Event()
@@ -110,6 +119,8 @@ class NodeProcess:
         self._displays = 0
         self._is_probing = False
         self._is_closing = False
+        self._over: set[int] = set()
+        """Extensions whose session has ended."""
         self._stderr = bytearray()
         self._lines = LineDecoder(MAX_LINE_BYTES)
         self._replies: deque[bytes] = deque()
@@ -168,6 +179,7 @@ class NodeProcess:
         """Fail every open call; the first reason counts."""
         if self.lost is None:
             self.lost = reason
+            self.is_reported = not self._is_closing
         lost = ProcessLost(f"the Node process of the extensions {self.lost}")
         for call in self._calls.values():
             call.error = lost
@@ -195,9 +207,16 @@ class NodeProcess:
     def close(self) -> None:
         """Refuse what it asks, and let it exit when it has read that; `serve` then returns. Never waits."""
         self._is_closing = True
-        for scope in self._requests.values():
-            scope.cancel()
+        for each in self._requests.values():
+            each.scope.cancel()
         self._leave_if_answered()
+
+    def refuse(self, extensions: Collection[int]) -> None:
+        """Give up what these extensions have asked for."""
+        self._over.update(extensions)
+        for each in self._requests.values():
+            if each.extension in self._over:
+                each.scope.cancel()
 
     def _leave_if_answered(self) -> None:
         """Let it exit, once it is to end, when the last of what it has asked is answered."""
@@ -349,8 +368,8 @@ class NodeProcess:
             case "ask":
                 self._take_request(message)
             case "drop":
-                if scope := self._requests.get(number_of(message, "q")):
-                    scope.cancel()
+                if asked := self._requests.get(number_of(message, "q")):
+                    asked.scope.cancel()
             case "pong":
                 self._displays = 0
                 self._pong.set()
@@ -422,11 +441,11 @@ class NodeProcess:
             call = self._caller(message)
             name, origin, values = request_of(message)
             if self._is_closing:
-                raise RefusedRequest(f"{name}: {_OVER}")
+                raise RefusedRequest(f"{name}: {OVER}")
         except Exception as error:  # the boundary, as above
             self._send({"type": "answer", "q": number, "error": error_record(error)})
             return
-        self._requests[number] = scope
+        self._requests[number] = _Request(origin.extension, scope)
         work = self._members.ask(name, origin, values)
         if call is None:
             nursery.start_soon(self._answer, number, scope, work, None, name=f"node: {name}")
@@ -445,11 +464,12 @@ class NodeProcess:
         except Exception as error:  # the boundary: it is thrown where the extension has asked
             answer = {"type": "answer", "q": number, "error": error_record(error)}
         finally:
-            self._requests.pop(number, None)
+            asked = self._requests.pop(number, None)
+            is_over = asked is not None and asked.extension in self._over
             if call is not None:
                 call.requests.discard(scope)
-        if scope.cancelled_caught and self._is_closing:
-            answer["error"] = error_record(RefusedRequest(_OVER))
+        if scope.cancelled_caught and (self._is_closing or is_over):
+            answer["error"] = error_record(RefusedRequest(OVER))
         elif scope.cancelled_caught:
             answer["error"] = {"name": "AbortError", "message": "This operation was aborted"}
         self.post(answer)

@@ -1,7 +1,8 @@
-"""Makes the host of extensions in Node for a session instance, from what is installed on this machine.
+"""Begins the extensions in Node of a session instance, with what is installed on this machine.
 
-Decides what becomes of such extensions where no node can run them: those that the command line names are failures,
-since one may be a gate; the others are left out with one notice.
+Decides whether an instance goes on with the process of the one before it, and what becomes of such extensions where no
+node can run them: those that the command line names are failures, since one may be a gate; the others are left out with
+one notice.
 """
 
 import math
@@ -14,7 +15,7 @@ from pinnace_agent.extensions.loading.discovery import DiscoveredExtensions
 from pinnace_agent.extensions.loading.folders import LoadFailure
 from pinnace_agent.extensions.loading.loading import Loader
 from pinnace_agent.extensions.registration.registrations import ErrorSink
-from pinnace_agent.node_extensions.host import NodeHost
+from pinnace_agent.node_extensions.host import NodeHost, NodeInstance
 from pinnace_agent.node_extensions.launch import Launch, Limits
 from pinnace_agent.node_extensions.program import NoNode, find_node, installed_pi
 
@@ -34,69 +35,89 @@ class StartJob(Protocol):
         ...
 
 
-async def run_scripts(
-    found: DiscoveredExtensions,
-    loader: Loader,
-    env: Mapping[str, str],
-    cwd: str,
-    start: StartJob,
-    report: ErrorSink,
-    *,
-    settings: Callable[[], Mapping[str, object]] = dict,
-    draws: bool = False,
-) -> DiscoveredExtensions:
-    """Let a loader run the scripts among what was found; without a node they are taken out of it, and reported.
+class Scripts:
+    """The extensions in Node of one agent, for one session instance after another."""
 
-    Args:
-        found: What was found. Changed in place, and returned.
-        loader: Gets the host.
-        env: The environment.
-        cwd: The working folder of the session.
-        start: Starts the task of the host.
-        report: Takes errors of extensions.
-        settings: Reads the merged settings, which extensions may need while they load.
-        draws: Whether the client draws surfaces.
-    """
-    try:
-        loader.scripts = host = await node_host(env, cwd, start, report, draws=draws)
-        host.settings = settings
-    except NoNode as error:
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        start: Callable[[int], StartJob],
+        report: ErrorSink,
+        settings: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            env: The environment, which extensions have as a whole: they are programs of the user.
+            start: Returns what starts the task of a process, by its number.
+            report: Takes errors of extensions.
+            settings: Reads the merged settings, which extensions may need while they load.
+        """
+        self._env = env
+        self._start = start
+        self._report = report
+        self._settings = settings
+        self._host: NodeHost | None = None
+        self._hosts = 0
+
+    async def run(
+        self, found: DiscoveredExtensions, loader: Loader, cwd: str, *, draws: bool = False
+    ) -> DiscoveredExtensions:
+        """Let a loader run the scripts among what was found; without a node they are taken out of it, and reported.
+
+        Cancelling ends the process.
+
+        Args:
+            found: What was found. Changed in place, and returned.
+            loader: Gets what runs them.
+            cwd: The working folder of the session.
+            draws: Whether the client draws surfaces.
+        """
         scripts = [each for each in found.candidates if each.is_script]
-        found.candidates = [each for each in found.candidates if not each.is_script]
-        left_out: list[LoadFailure] = []
-        for each in scripts:
-            failure = LoadFailure(each.source["path"], f"is written in TypeScript or JavaScript, and {error}")
-            (found.failures if each.source["scope"] == "temporary" else left_out).append(failure)
-        found.left_out += left_out
-        if left_out:
-            more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-            text = f"extensions in TypeScript or JavaScript are left out: {left_out[0].path}{more}; {error}"
-            found.notices.append(text)
-    return found
+        if not scripts:
+            return found
+        try:
+            loader.scripts = instance = await self._begun(cwd, draws=draws)
+            instance.settings = self._settings
+        except NoNode as error:
+            found.candidates = [each for each in found.candidates if not each.is_script]
+            left_out: list[LoadFailure] = []
+            for each in scripts:
+                failure = LoadFailure(each.source["path"], f"is written in TypeScript or JavaScript, and {error}")
+                (found.failures if each.source["scope"] == "temporary" else left_out).append(failure)
+            found.left_out += left_out
+            if left_out:
+                more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+                text = f"extensions in TypeScript or JavaScript are left out: {left_out[0].path}{more}; {error}"
+                found.notices.append(text)
+        return found
 
+    async def _begun(self, cwd: str, *, draws: bool) -> NodeInstance:
+        """Begin an instance, in the process that runs where it was started in the same way.
 
-async def node_host(env: Mapping[str, str], cwd: str, start: StartJob, report: ErrorSink, *, draws: bool) -> NodeHost:
-    """Return a host whose process is ready. Cancelling ends the process.
+        Raises:
+            NoNode: There is no node that can run extensions, or a variable for it is wrong.
+        """
+        env = self._env
+        limits, node = _limits(env), find_node(env)
+        launch = Launch(node, cwd, dict(env), _cache_folder(env), installed_pi(env) or "", PI_VERSION, limits, draws)
+        host = self._host
+        if host is None or host.launch != launch or not await host.can_go_on():
+            self.end()
+            self._hosts += 1
+            start = self._start(self._hosts)
+            host = self._host = NodeHost(launch, lambda work: start(work, _ended), self._report)
+        try:
+            return await host.begin()
+        except BaseException:
+            self.end()
+            raise
 
-    Args:
-        env: The environment, which extensions have as a whole: they are programs of the user.
-        cwd: The working folder of the session.
-        start: Starts the task of the host.
-        report: Takes errors of extensions.
-        draws: Whether the client draws surfaces.
-
-    Raises:
-        NoNode: There is no node that can run extensions, or a variable for it is wrong.
-    """
-    limits, node = _limits(env), find_node(env)
-    launch = Launch(node, cwd, dict(env), _cache_folder(env), installed_pi(env) or "", PI_VERSION, limits, draws)
-    host = NodeHost(launch, lambda work: start(work, _ended), report)
-    try:
-        await host.start()
-    except BaseException:
-        host.close()
-        raise
-    return host
+    def end(self) -> None:
+        """End the process, if one runs. Never waits."""
+        if self._host is not None:
+            self._host.end()
+            self._host = None
 
 
 def _ended(_is_cancelled: bool, _failure: BaseException | None) -> None:

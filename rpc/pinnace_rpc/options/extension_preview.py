@@ -87,12 +87,12 @@ def preview(
         generation = Generation()
         loader = Loader(generation, cwd=str(cwd))
         if any(each.is_script for each in found.candidates):
-            from pinnace_agent.node_extensions.starting import run_scripts
+            from pinnace_agent.node_extensions.starting import Scripts
 
             def start(work: Callable[[], Awaitable[None]], _ended: object) -> None:
                 nursery.start_soon(work)
 
-            await run_scripts(found, loader, os.environ, str(cwd), start, _report)
+            await Scripts(os.environ, lambda _number: start, _report).run(found, loader, str(cwd))
         report = await loader.load(found.candidates)
         failures = (*found.failures, *report.failures)
         for failure in failures if reports else ():

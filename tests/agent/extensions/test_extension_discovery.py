@@ -1,5 +1,6 @@
 """Which extensions there are, and in which order."""
 
+import json
 import os
 from collections.abc import Mapping
 from importlib.metadata import distribution
@@ -238,6 +239,27 @@ def test_a_named_extension_that_can_not_be_loaded_is_a_failure(home: Home, word:
     assert [] == found.candidates
     assert 1 == len(found.failures)
     assert error in found.failures[0].error
+
+
+@pytest.mark.parametrize(
+    ("manifest", "is_failure"),
+    [
+        ({"pi": {"skills": ["SKILL.md"]}}, False),
+        ({"pi": {"skills": ["missing.md"]}}, True),
+        ({"pi": {"skills": [], "extensions": ["missing.ts"]}}, True),
+        ({"main": "missing.js"}, True),
+        ({"main": "SKILL.md"}, True),
+        ({}, True),
+    ],
+)
+def test_a_package_of_the_command_line_needs_no_extension_if_it_has_something_else(
+    home: Home, manifest: dict[str, object], is_failure: bool
+) -> None:
+    home.add("work/pack/SKILL.md")
+    (home.cwd / "pack" / "package.json").write_text(json.dumps(manifest))
+    found = home.find("pack")
+    assert [] == found.candidates
+    assert is_failure == bool(found.failures)
 
 
 def test_a_missing_file_of_the_settings_is_a_failure(home: Home) -> None:

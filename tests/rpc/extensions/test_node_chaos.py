@@ -234,16 +234,6 @@ def test_the_process_ends_with_an_agent_that_is_killed(scripted: Start) -> None:
     wait_for_end(process)
 
 
-def test_a_new_session_has_a_new_process_and_the_old_one_ends(scripted: Start) -> None:
-    one = scripted(gate(""))
-    first = process_of(one)
-    one.pi.ask("new_session")
-    second = process_of(one)
-    assert first != second
-    one.pi.ask("get_state")
-    wait_for_end(first)
-
-
 def test_the_end_of_the_agent_is_handled(scripted: Start) -> None:
     """When stdin has ended, programs are killed, and this process is not: it handles `session_shutdown`."""
     one = scripted("""

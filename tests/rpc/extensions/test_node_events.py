@@ -200,20 +200,6 @@ def test_replacing_the_session_is_cancelled(scripted: Start) -> None:
     assert one.pi.ask("new_session")["cancelled"]
 
 
-def test_a_new_session_starts_every_extension_anew(scripted: Start) -> None:
-    """Modules are loaded again, so that no state of the former session is left."""
-    text = """
-        let count = 0;
-        export default (pi) => {
-          pi.on("session_start", (event, ctx) => ctx.ui.notify(`${event.reason} ${++count}`));
-          pi.on("session_shutdown", (event, ctx) => ctx.ui.notify(`end ${event.reason}`));
-        };
-    """
-    one = scripted(text)
-    one.pi.ask("new_session")
-    assert ["startup 1", "end new", "new 1"] == [one.notice() for _ in range(3)]
-
-
 def test_a_compaction_is_performed_by_an_extension(scripted: Start) -> None:
     body = """
         const { firstKeptEntryId, tokensBefore, fileOps, messagesToSummarize } = event.preparation;

@@ -66,10 +66,18 @@ def named(agent: AgentStarter, root: Path, word: str, node: str, **options: obje
             "pack",
         ),
         ({"pack/package.json": "{}", "pack/extensions/own.ts": greeting("one")}, "pack"),
+        (
+            {
+                "pack/package.json": '{"main": "./dist/own.ts"}',
+                "pack/dist/own.ts": greeting("one"),
+                "pack/src/index.ts": greeting("two"),
+            },
+            "pack",
+        ),
     ],
     ids=[
         *("typescript", "module", "common", "index", "manifest", "folder-of-files"),
-        *("folder-of-a-package", "patterns-of-a-package", "usual-folder-of-a-package"),
+        *("folder-of-a-package", "patterns-of-a-package", "usual-folder-of-a-package", "main-of-a-package"),
     ],
 )
 def test_the_command_line_names_files_and_folders(

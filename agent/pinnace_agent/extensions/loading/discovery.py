@@ -249,6 +249,8 @@ class _Search:
             found = list(self._folders.of(path, is_package=is_package))
             if len(self._folders.failures) > known:
                 return
+            if not found and is_package and self._folders.has_other_resources(path):
+                return
             found = found or list(self._folders.inside(path))
             if not found:
                 self._folders.fail(

@@ -5,12 +5,15 @@ are scripts, as pi does. Reads names, `pyproject.toml` and `package.json`, no so
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.search.resource_files import ENTRY_NAMES, FOUND_SCRIPTS, INDEX_NAMES
+
+if TYPE_CHECKING:
+    from pinnace_agent.packages.contents import Kind
 
 SCRIPTS: Final = (".ts", ".js", ".mts", ".mjs", ".cts", ".cjs")
 """Suffixes of extensions in TypeScript and JavaScript; some of these are found by their place (`FOUND_SCRIPTS`)."""
@@ -93,18 +96,36 @@ class Folders:
             if os.path.isfile(path):
                 yield ExtensionPlace(path, folder)
                 return
-        packaged = self._package(folder) if is_package else ()
+        packaged = self._package(folder) or self._main(folder) if is_package else ()
         yield from packaged or self._scripts(folder)
+
+    def has_other_resources(self, folder: str) -> bool:
+        """Return whether a folder is a package with skills, templates or themes, which needs no extension."""
+        return any(files for kind, files in self._resources(folder).items() if kind != "extensions")
+
+    def _resources(self, folder: str) -> "Mapping[Kind, Mapping[str, bool]]":
+        if not os.path.isfile(os.path.join(folder, "package.json")):
+            return {}
+        from pinnace_agent.packages.contents import PackageFolder  # with the first
+
+        return PackageFolder(folder, lambda problem: self.fail(folder, problem)).resources(None) or {}
 
     def _package(self, folder: str) -> Sequence[ExtensionPlace]:
         """Find the extensions of a package; none, if its package.json declares none."""
-        manifest = os.path.join(folder, "package.json")
-        if not os.path.isfile(manifest):
-            return ()
-        from pinnace_agent.packages.contents import PackageFolder  # with the first
+        return [ExtensionPlace(path, folder) for path in self._resources(folder).get("extensions", ())]
 
-        resources = PackageFolder(folder, lambda problem: self.fail(folder, problem)).resources(None) or {}
-        return [ExtensionPlace(path, folder) for path in resources.get("extensions", ())]
+    def _main(self, folder: str) -> Sequence[ExtensionPlace]:
+        """Find the module of a package that declares nothing: node imports it for the folder, and so does pi."""
+        manifest = os.path.join(folder, "package.json")
+        if not os.path.isfile(manifest) or self._resources(folder):
+            return ()
+        from pinnace_agent.extensions.loading.manifests import ManifestError, main_file  # with the first
+
+        try:
+            main = main_file(manifest)
+        except ManifestError:  # reported by what reads its list
+            return ()
+        return [ExtensionPlace(main, folder)] if main is not None and main.endswith(SCRIPTS) else ()
 
     def _scripts(self, folder: str) -> Iterator[ExtensionPlace]:
         """Find the entries in TypeScript or JavaScript: listed by `pi.extensions` of its package.json, or by name."""

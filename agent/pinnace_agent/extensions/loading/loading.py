@@ -90,8 +90,11 @@ class ScriptHost(Protocol):
         """Load one; when this returns, it has registered with `api`. Raises what the extension raises."""
         ...
 
-    def close(self) -> None:
-        """End them; their session instance must have ended."""
+    def close(self, *, is_last: bool) -> None:
+        """End them; their session instance must have ended.
+
+        `is_last`: nothing of what their modules hold is for a next instance.
+        """
         ...
 
 
@@ -149,8 +152,13 @@ class Loader:
             report.notices += [f"{loaded.extension.path}: {text}" for text in loaded.extension.diagnostics]
         return report
 
-    def unload(self, loaded: Sequence[LoadedExtension]) -> None:
-        """Remove extensions and their modules; their session instance must have ended."""
+    def unload(self, loaded: Sequence[LoadedExtension], *, is_last: bool = True) -> None:
+        """Remove extensions and their modules; their session instance must have ended.
+
+        Args:
+            loaded: What was loaded.
+            is_last: Whether scripts end with the instance; else the next one may go on with their modules.
+        """
         for each in loaded:
             self.bus.drop(each.extension)
             each.extension.discard("stale")
@@ -159,7 +167,7 @@ class Loader:
 
                 modules.forget(each.module)
         if self.scripts is not None:
-            self.scripts.close()
+            self.scripts.close(is_last=is_last)
 
     async def _once(self, identity: str, report: LoadReport, load: Callable[[], Awaitable[LoadedExtension]]) -> None:
         done = self._done.get(identity)

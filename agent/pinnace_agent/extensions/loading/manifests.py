@@ -1,7 +1,8 @@
-"""The manifests of extensions in TypeScript and JavaScript: `pi.extensions` of a package.json. Runs nothing."""
+"""The manifests of extensions in TypeScript and JavaScript: fields of a package.json. Runs nothing."""
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from pinnace_agent.core.json_values import is_list, is_object
@@ -17,11 +18,7 @@ def listed_extensions(manifest: str) -> list[str]:
     Raises:
         ManifestError: It can't be read, or `pi.extensions` is not a list of paths.
     """
-    try:
-        content: object = json.loads(Path(manifest).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ManifestError(f"can't be read: {error}") from error
-    pi = content.get("pi") if is_object(content) else None
+    pi = _content(manifest).get("pi")
     listed = pi.get("extensions") if is_object(pi) else None
     if listed is None:
         return []
@@ -29,3 +26,24 @@ def listed_extensions(manifest: str) -> list[str]:
         raise ManifestError("pi.extensions must be a list of paths")
     paths = [os.path.normpath(os.path.join(os.path.dirname(manifest), str(each))) for each in listed]
     return [path for path in paths if os.path.exists(path)]
+
+
+def main_file(manifest: str) -> str | None:
+    """Return the file that a package.json names as `main`, as an absolute path; None: it names none that is there.
+
+    Raises:
+        ManifestError: It can't be read.
+    """
+    main = _content(manifest).get("main")
+    if not isinstance(main, str):
+        return None
+    path = os.path.normpath(os.path.join(os.path.dirname(manifest), main))
+    return path if os.path.isfile(path) else None
+
+
+def _content(manifest: str) -> Mapping[str, object]:
+    try:
+        content: object = json.loads(Path(manifest).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ManifestError(f"can't be read: {error}") from error
+    return content if is_object(content) else {}

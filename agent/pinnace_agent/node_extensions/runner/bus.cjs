@@ -2,9 +2,11 @@
 
 "use strict";
 
+const { atRetirement } = require("./retiring.cjs");
 const { errorOf, post, send, CALL } = require("./wire.cjs");
 
 const channels = new Map();
+atRetirement(() => channels.clear());
 
 /** Deliver data here, by reference and at once, as pi does. A failure of a listener is reported and ends nothing. */
 function emitted(channel, data) {

@@ -7,6 +7,7 @@
 "use strict";
 
 const { loaded } = require("./registry.cjs");
+const { atRetirement } = require("./retiring.cjs");
 const { ask, now, post, reportOnce } = require("./wire.cjs");
 
 const MOST = 20;
@@ -16,6 +17,10 @@ const TRIGGERS = ["@", "#"]; // those of pi's editor
 const wrappers = []; // what extensions have added, the first one innermost
 const watchers = new Set();
 const own = new WeakMap(); // what pi's provider has answered, with its items
+atRetirement(() => {
+  wrappers.length = 0;
+  watchers.clear();
+});
 let limitMs = 1000; // of all providers together; the agent sends it
 
 /** Complete texts by what a factory makes of the providers before it, from now on. */

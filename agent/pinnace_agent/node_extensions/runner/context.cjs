@@ -7,7 +7,7 @@ const { sessionOf } = require("./session.cjs");
 const { userInterfaceOf } = require("./ui.cjs");
 const { CALL, ask, askForChange, now } = require("./wire.cjs");
 
-const known = new Map();
+const known = new Map(); // by extension and number
 
 /** The context of a number that the agent gave; one object for one number, so that extensions may keep it. */
 function contextOf(extension, number, _call, kind = "handler") {
@@ -19,6 +19,12 @@ function contextOf(extension, number, _call, kind = "handler") {
     if (kind !== "tool") known.set(key, context);
   }
   return context;
+}
+
+/** Drop the contexts of extensions. */
+function forgetContexts(extensions) {
+  const gone = new Set(extensions.map(String));
+  for (const key of known.keys()) if (gone.has(key.split(":")[0])) known.delete(key);
 }
 
 function base(who) {
@@ -122,4 +128,4 @@ function ownContext(extension) {
   return contextOf(extension, extension.number, undefined);
 }
 
-module.exports = { contextOf, ownContext };
+module.exports = { contextOf, forgetContexts, ownContext };

@@ -8,6 +8,7 @@
 
 "use strict";
 
+const { atRetirement } = require("./retiring.cjs");
 const { stay } = require("./surfaces.cjs");
 const { post } = require("./wire.cjs");
 
@@ -15,6 +16,7 @@ const { post } = require("./wire.cjs");
 const LEFT_TO_NOBODY = ["app.clear", "app.exit", "app.suspend"];
 
 let current; // the factory that was given last
+atRetirement(() => (current = undefined));
 
 /** The factory of the editor, whichever extension has set it; undefined: the client's own is shown. */
 const editorFactory = () => current;

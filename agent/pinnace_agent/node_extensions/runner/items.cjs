@@ -7,6 +7,7 @@
 "use strict";
 
 const keys = require("./keys.cjs");
+const { atRetirement } = require("./retiring.cjs");
 const { theme } = require("./theme.cjs");
 const { post } = require("./wire.cjs");
 
@@ -14,6 +15,7 @@ const MOST_KEPT = 500;
 const MOST_LINES = 600; // more than a surface has, so that the agent can count what it leaves out
 const LONGEST_LINE = 8000;
 const rows = new Map(); // by extension and call: what its renderers keep
+atRetirement(() => rows.clear());
 
 const keyText = (id) => keys.keyText(id);
 const keyHint = (id, description) => theme.fg("dim", keyText(id)) + theme.fg("muted", ` ${description}`);

@@ -2,9 +2,16 @@
 
 "use strict";
 
+const { atRetirement } = require("./retiring.cjs");
 const { ask, now, post, send } = require("./wire.cjs");
 
-const extensions = new Map();
+const extensions = new Map(); // of the session
+const retired = new Map(); // of those before it, until no function of theirs runs
+
+atRetirement(() => {
+  for (const [number, extension] of extensions) retired.set(number, extension);
+  extensions.clear();
+});
 
 // With the first call that has one: what extensions register while they load needs none.
 const contextOf = (...values) => require("./context.cjs").contextOf(...values);
@@ -40,11 +47,16 @@ function addExtension(number, path) {
   return extension;
 }
 
-/** All of them. */
+/** All of the session. */
 const loaded = () => extensions.values();
 
+/** Drop extensions of a session that has ended. */
+function forgetExtensions(numbers) {
+  for (const number of numbers) retired.delete(number);
+}
+
 function extensionOf(number) {
-  const extension = extensions.get(number);
+  const extension = extensions.get(number) ?? retired.get(number);
   if (!extension) throw new Error(`there is no extension ${number} in this process`);
   return extension;
 }
@@ -209,4 +221,4 @@ async function login(extension, { number, context }, call) {
 
 const CALLABLE = { handler, tool, prepare, command, shortcut, completion, key, text, render, kept, operations, stream, login };
 
-module.exports = { Extension, addExtension, loaded, extensionOf, CALLABLE };
+module.exports = { Extension, addExtension, forgetExtensions, loaded, extensionOf, CALLABLE };

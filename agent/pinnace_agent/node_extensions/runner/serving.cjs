@@ -8,7 +8,8 @@
 
 const process = require("node:process");
 const { loadExtension } = require("./loading.cjs");
-const { CALLABLE, extensionOf } = require("./registry.cjs");
+const { CALLABLE, extensionOf, forgetExtensions } = require("./registry.cjs");
+const { retire } = require("./retiring.cjs");
 const { CALL, answered, endWhenAnswered, errorOf, listen, send } = require("./wire.cjs");
 
 const running = new Map();
@@ -47,6 +48,16 @@ listen((message) => {
       break;
     case "surface":
       require("./surfaces.cjs").surfaceChanged(message);
+      break;
+    case "check":
+      send({ type: "result", n: message.n, value: null });
+      break;
+    case "retire":
+      retire();
+      break;
+    case "forget":
+      forgetExtensions(message.extensions);
+      require("./context.cjs").forgetContexts(message.extensions);
       break;
     case "ping":
       send({ type: "pong", n: message.n });

@@ -7,9 +7,11 @@
 
 "use strict";
 
+const { atRetirement } = require("./retiring.cjs");
 const { now } = require("./wire.cjs");
 
 const sessions = new Map();
+atRetirement(() => sessions.clear());
 
 class Replica {
   constructor() {

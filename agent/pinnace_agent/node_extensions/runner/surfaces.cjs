@@ -8,6 +8,7 @@
 
 "use strict";
 
+const { atRetirement } = require("./retiring.cjs");
 const { theme } = require("./theme.cjs");
 const { CALL, ask, errorOf, now, post, send } = require("./wire.cjs");
 
@@ -175,6 +176,17 @@ async function custom(who, factory, options = {}) {
 }
 
 const staying = new Map(); // by extension and place
+
+atRetirement(() => {
+  staying.clear();
+  for (const surface of [...open.values()]) {
+    try {
+      surface.take({ ended: true });
+    } catch (error) {
+      send({ type: "stray", extension: surface.who.extension, error: errorOf(error) });
+    }
+  }
+});
 
 /** Show a component in a place until another one, or none, is shown there. */
 function stay(who, place, key, factory, ...more) {

@@ -2,9 +2,11 @@
 
 "use strict";
 
+const { atRetirement } = require("./retiring.cjs");
 const { post, reportOnce } = require("./wire.cjs");
 
 const listeners = new Set();
+atRetirement(() => listeners.clear());
 
 /** Call a listener with each key and paste; returns what removes it. */
 function listenToInput(who, listener) {
