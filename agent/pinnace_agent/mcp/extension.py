@@ -414,6 +414,7 @@ class Servers:
                 label=f"{server.name}/{own}",
                 is_read_only=server.entry.is_read_only(own),
                 annotations=tool.annotations,
+                checks_itself=True,
                 on_refused=partial(self._withdraw, server, name),
             )
             try:

@@ -1,10 +1,10 @@
 """The contract between the agent and its tools: what a tool is, what a call receives, and what it returns.
 
-For built-in tools and those of extensions. Has no knowledge of any tool. Rules R-TOL-01 to R-TOL-05.
+For built-in tools and those of extensions. Knows no tool. Rules R-TOL-01 to R-TOL-05.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ from pinnace_spec.records.messages import ImageContent, TextContent, Usage
 if TYPE_CHECKING:  # loaded with the first tool
     from pinnace_agent.tools.operations import ClientFiles
 
-_context_numbers: Final[Iterator[int]] = itertools.count()
+_context_numbers: Final = itertools.count()
 
 
 class ToolError(Exception):
@@ -57,9 +57,9 @@ class ToolContext:
     cwd: str
     call_id: str
     on_update: Callable[[ToolResult], None]
-    """Receives progress, in the form of a result, and ignores calls after the end."""
+    """Receives progress as a result, and ignores calls after the end."""
     env: Mapping[str, str]
-    """The whole environment of a command."""
+    """The environment of a command."""
     shell_path: str | None = None
     command_prefix: str | None = None
     supports_images: bool = True
@@ -80,7 +80,7 @@ class ToolContext:
     client_files: "ClientFiles | None" = None
     """Files that the client serves in the place of the disk; None: it serves none."""
     order: int = field(default_factory=lambda: next(_context_numbers))
-    """Greater than that of every earlier context."""
+    """Greater than any earlier one's."""
 
 
 class Tool(Protocol):
@@ -103,12 +103,12 @@ class Tool(Protocol):
 
     @property
     def snippet(self) -> str:
-        """One line for the system prompt; a tool without one is not listed there."""
+        """One line for the system prompt, which lists no tool without one."""
         ...
 
     @property
     def guidelines(self) -> tuple[str, ...]:
-        """Rules for the system prompt while the tool is active."""
+        """Rules for the system prompt while it is active."""
         ...
 
     @property
@@ -119,6 +119,11 @@ class Tool(Protocol):
     @property
     def is_sequential(self) -> bool:
         """Whether a turn that calls it runs all its calls one after another."""
+        ...
+
+    @property
+    def checks_itself(self) -> bool:
+        """Whether rare keywords of its schema are left to it."""
         ...
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
@@ -137,14 +142,14 @@ class Tool(Protocol):
 
 
 def text_argument(args: Mapping[str, object], name: str) -> str:
-    """Return an argument that the schema requires to be a string."""
+    """Return a string that the schema requires."""
     value = args[name]
     assert isinstance(value, str), name
     return value
 
 
 def number_argument(args: Mapping[str, object], name: str) -> int | float | None:
-    """Return an argument that the schema allows as a number, or None if it is not given."""
+    """Return a number that the schema allows; None: it is not given."""
     value = args.get(name)
     assert value is None or isinstance(value, int | float), name
     return value

@@ -100,6 +100,7 @@ class BashTool:
     guidelines: tuple[str, ...] = ()
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
     prefers_strict: bool = True
 
     def __init__(

@@ -73,6 +73,7 @@ class EditTool:
     )
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
     prefers_strict: bool = True
 
     def __init__(self, changes: ChangeQueue | None = None, operations: EditOperations = LOCAL_EDIT) -> None:

@@ -58,6 +58,7 @@ class FindTool:
     guidelines: tuple[str, ...] = ()
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
 
     def __init__(self, operations: FindOperations = LOCAL_FIND) -> None:
         """Search through `operations`, by default files of this machine."""

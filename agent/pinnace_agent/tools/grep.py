@@ -65,6 +65,7 @@ class GrepTool:
     guidelines: tuple[str, ...] = ()
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
 
     def __init__(self, operations: GrepOperations = LOCAL_GREP) -> None:
         """Search through `operations`, by default files of this machine."""

@@ -43,6 +43,7 @@ class LsTool:
     guidelines: tuple[str, ...] = ()
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
 
     def __init__(self, operations: LsOperations = LOCAL_LS) -> None:
         """List through `operations`, by default folders of this machine."""

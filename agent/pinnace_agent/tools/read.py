@@ -52,6 +52,7 @@ class ReadTool:
     guidelines: tuple[str, ...] = ("Look at files with read, not with cat or sed.",)
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
     prefers_strict: bool = True
 
     def __init__(self, operations: ReadOperations = LOCAL_READ) -> None:

@@ -46,6 +46,7 @@ class SubagentTool:
     guidelines: tuple[str, ...] = ()
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
 
     def __init__(self, children: "ChildAgents") -> None:
         """Start agents by `children`."""

@@ -1,8 +1,8 @@
 """Validates the arguments of a model against a tool's schema, after repairing mistakes that have one meaning only.
 
-Pure. Implements the part of JSON schema that tools use: type, properties, required, items, enum, const, anyOf, oneOf,
-bounds of numbers and lengths. Other keywords are not enforced. Properties that a schema does not name are accepted,
-unless it forbids them. Rule R-TOL-04.
+Pure. Implements the part of JSON schema that nearly all tools use: type, properties, required, items, enum, const,
+anyOf, bounds of numbers and lengths; a schema that has more is also checked by `schema_keywords`. Properties that a
+schema does not name are accepted, unless it forbids them. Rule R-TOL-04.
 """
 
 import copy
@@ -51,6 +51,11 @@ class ValidatedTool(Protocol):
         """The schema of the arguments."""
         ...
 
+    @property
+    def checks_itself(self) -> bool:
+        """Whether what runs the tool checks its arguments itself, so that rare keywords are left to it."""
+        ...
+
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         """Apply the tool's own repair, before validation."""
         ...
@@ -81,6 +86,10 @@ def validate_changed(tool: ValidatedTool, arguments: dict[str, object]) -> dict[
 def _valid(tool: ValidatedTool, prepared: dict[str, object], received: Mapping[str, object]) -> dict[str, object]:
     arguments = _repair(prepared, tool.parameters)
     problems = list(_problems(arguments, tool.parameters, ""))
+    if not problems and not tool.checks_itself:
+        from pinnace_agent.tools.schema_keywords import keyword_problems  # with the first call
+
+        problems = list(keyword_problems(arguments, tool.parameters))
     if problems or not _is_object(arguments):
         raise InvalidArguments(tool.name, problems, received)
     return arguments

@@ -35,6 +35,7 @@ class WriteTool:
     guidelines: tuple[str, ...] = ("Use write for new files and for complete rewrites only.",)
     parameters: Mapping[str, object] = PARAMETERS
     is_sequential: bool = False
+    checks_itself = False
     prefers_strict: bool = True
 
     def __init__(self, changes: ChangeQueue | None = None, operations: WriteOperations = LOCAL_WRITE) -> None:

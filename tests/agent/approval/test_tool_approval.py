@@ -35,6 +35,7 @@ class Named:
     prompt_snippet = None
     guidelines = ()
     is_sequential = False
+    checks_itself = False
 
     def __init__(self, name: str, description: str | None = None) -> None:
         self.name = name

@@ -1,5 +1,7 @@
 """Arguments between model and tool: what is repaired, what is refused and how."""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ class Checked(NamedTuple):
 
     parameters: Mapping[str, object]
     name: str = "probe"
+    checks_itself: bool = False
 
     def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
         return raw
@@ -280,3 +283,67 @@ def test_a_schema_holds_nothing_that_only_its_model_needs() -> None:
 def test_the_tools_stand_in_the_order_of_the_prompt() -> None:
     assert list(builtin_tools()) == [*DEFAULT_TOOLS, "grep", "find", "ls"]
     assert DEFAULT_TOOLS == ("read", "bash", "edit", "write")
+
+
+_RECURSIVE = {"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "problems"),
+    [
+        ({"type": "string", "pattern": "^[a-z-]+$"}, "a-b", {"a/b": "must match the pattern ^[a-z-]+$"}),
+        ({"type": "string", "format": "uri"}, "https://a.b/c", {"sample": "must have the format uri", "a b:c": "uri"}),
+        ({"type": "string", "format": "uri"}, "urn:x:y", {"//host/x": "uri", "http://[x": "uri"}),
+        ({"type": "string", "format": "date-time"}, "2026-11-29T10:00:00Z", {"2026-11-29": "date-time", "now": "date"}),
+        ({"type": "string", "format": "time"}, "10:00:00Z", {"10:00": "time", "x": "time"}),
+        ({"type": "string", "format": "hostname"}, "a.example", {"-a": "hostname", "a" * 64: "hostname"}),
+        ({"type": "string", "format": "email"}, "a@b.c", {"a": "email"}),
+        ({"type": "string", "format": "made-up"}, "anything", {}),
+        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, 0.5, {0: "must be > 0", 1: "must be < 1"}),
+        ({"type": "integer", "multipleOf": 5}, 10, {11: "must be a multiple of 5"}),
+        ({"type": "array", "uniqueItems": True}, [1, 2], {"[1, 1]": "must not have an item twice"}),
+        ({"type": "array", "contains": {"const": 1}}, [2, 1], {"[2]": "must have an item of the expected form"}),
+        ({"type": "array", "prefixItems": [{"type": "string"}]}, ["a", 1], {"[1]": "expected string"}),
+        ({"type": "object", "minProperties": 1}, {"a": 1}, {"{}": "must not have fewer than 1 properties"}),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, {"a": "b"}, {'{"a": 1}': "expected string"}),
+        ({"type": "object", "patternProperties": {"^n": {"type": "number"}}}, {"n": 1}, {'{"n": []}': "number"}),
+        ({"type": "object", "dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 2}, {'{"a": 1}': "another one needs"}),
+        ({"not": {"const": "x"}}, "y", {"x": "has a form that is not allowed"}),
+        ({"allOf": [{"minLength": 2}, {"maxLength": 3}]}, "ab", {"a": "does not fit `minLength`"}),
+        ({"if": {"const": 1}, "then": False}, 2, {1: "does not fit"}),
+        ({"oneOf": [{"type": "number"}, {"minimum": 5}]}, 1, {7: "must match exactly one of the allowed forms"}),
+        (_RECURSIVE, [[], [[]]], {"[[1]]": "expected array"}),
+        ({"$ref": "http://127.0.0.1:9/schema"}, None, {"x": "refers to what it does not have: http://127.0.0.1:9/"}),
+        ({"$ref": "#/$defs/none"}, None, {"x": "refers to what it does not have: /$defs/none"}),
+    ],
+)
+def test_a_keyword_that_few_schemas_have_is_enforced(
+    schema: Mapping[str, object], fits: object, problems: Mapping[object, str]
+) -> None:
+    """Also within a property of a property; not where what runs the tool does it."""
+    root = {"type": "object", "properties": {"x": schema}, "$defs": schema.get("$defs", {})}
+    tool = Checked(root)
+    if fits is not None:
+        assert fits == validate_arguments(tool, {"x": fits})["x"]
+    for text, problem in problems.items():
+        value = json.loads(text) if isinstance(text, str) and text[:1] in "[{" else text
+        with pytest.raises(ToolError, match=re.escape(problem)) as refused:
+            validate_arguments(tool, {"x": value})
+        assert "  - x" in str(refused.value) or "refers to" in problem
+        assert value == validate_arguments(tool._replace(checks_itself=True), {"x": value})["x"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "(?<name>a)"},
+        {"type": "string", "pattern": "["},
+        {"type": "number", "exclusiveMinimum": True},
+        {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 0, "exclusiveMinimum": "x"},
+        {"allOf": {}},
+    ],
+    ids=str,
+)
+def test_a_schema_that_is_invalid_itself_refuses_nothing(schema: Mapping[str, object]) -> None:
+    value = 1 if schema.get("type") == "number" else "b"
+    assert value == validate_arguments(one(schema), {"x": value})["x"]

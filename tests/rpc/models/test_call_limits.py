@@ -48,6 +48,7 @@ class CountingTool:
 
     name = "count"
     is_sequential = False
+    checks_itself = False
     parameters: Mapping[str, object] = {"type": "object", "properties": {}}
 
     def __init__(self, gate: trio.Event) -> None:

@@ -126,6 +126,8 @@ class ToolDefinition(FrozenFields):
     """Whether its author declares that it changes nothing: approval hooks may allow it without asking."""
     annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Hints of where the tool comes from, such as an MCP server. They are shown, and decide nothing."""
+    checks_itself: bool = False
+    """Whether rare keywords of its schema, such as patterns, are left to it."""
     on_refused: Callable[..., object] | None = None
     """Called as `on_refused(ctx, reason)` when a provider refuses a request because of this tool; must not wait.
 

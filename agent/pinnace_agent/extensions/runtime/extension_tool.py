@@ -76,6 +76,11 @@ class ExtensionTool:
         return self.definition.is_sequential
 
     @property
+    def checks_itself(self) -> bool:
+        """Whether rare keywords are left to it."""
+        return self.definition.checks_itself
+
+    @property
     def is_read_only(self) -> bool:
         """Whether its author declares that it changes nothing."""
         return self.definition.is_read_only

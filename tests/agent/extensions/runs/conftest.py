@@ -45,6 +45,7 @@ class Echo:
     snippet = ""
     guidelines: tuple[str, ...] = ()
     is_sequential = False
+    checks_itself = False
     parameters: Mapping[str, object] = {
         "type": "object",
         "properties": {"text": {"type": "string"}},
