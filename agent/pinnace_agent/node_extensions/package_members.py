@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.core.json_access import as_object
@@ -16,24 +16,67 @@ if TYPE_CHECKING:
     from pinnace_agent.extensions.api.tool_factories import Spawn
     from pinnace_agent.tools.base import ToolResult
     from pinnace_spec.records.entries import Entry
-    from pinnace_spec.records.messages import Message, ThinkingLevel
+    from pinnace_spec.records.messages import AssistantMessage, Message, Model
 
 _BUILTIN: Final = frozenset({"read", "write", "edit", "bash", "grep", "find", "ls"})
 
 
-async def _complete(bridge: Bridge, number: int | None, values: Values) -> object:
-    from pinnace_agent.extensions.api.helpers import complete
+async def _stream(bridge: Bridge, number: int | None, values: Values) -> object:
+    from pinnace_agent.node_extensions import model_requests  # with the first
 
-    request = values.record(1, "context")
-    messages = cast("list[Message]", request.get("messages") or [])  # cast: the provider reads them as they are
-    return await complete(
-        bridge.context(number),
-        messages,
-        model=values.model(0),
-        system_prompt=str(request.get("systemPrompt") or ""),
-        thinking_level=cast("ThinkingLevel", values.text(2, "reasoning")),  # cast: one of a literal's
-        max_tokens=values.number_or_none(3, "maxTokens"),
-    )
+    return await model_requests.stream(bridge, number, values)
+
+
+def _failure(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Return what an answer comes to: `overflow`, `transient`, `fatal` or `nothing`, for a window of so many tokens."""
+    from pinnace_agent.llm.outcomes import classify_response
+
+    message = cast("AssistantMessage", values.record(0, "message"))  # cast: one of pi
+    window = values.number_or_none(1, "contextWindow") or 0
+    model = {"provider": message["provider"], "id": message["model"], "contextWindow": window}
+    return classify_response(message, cast("Model", model)).kind.value  # cast: what it reads of one
+
+
+def _partial_json(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Return the object that a text begins, as far as it goes."""
+    from pinnace_agent.llm.arguments import guess_arguments
+
+    return guess_arguments(values.text(0, "text")) or {}
+
+
+def _valid_arguments(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Return the arguments of a call, repaired and valid by the schema of its tool."""
+    from pinnace_agent.tools.base import ToolError
+    from pinnace_agent.tools.validation import malformed_arguments, validate_arguments
+
+    name, call = values.text(0, "name"), values.record(2, "call")
+    try:
+        if problem := call.get("argumentsError"):
+            raise malformed_arguments(name, str(problem))
+        return validate_arguments(
+            _Checked(name, values.record(1, "parameters")), as_object(call.get("arguments")) or {}
+        )
+    except ToolError as error:
+        raise RefusedRequest(str(error)) from error
+
+
+class _Checked(NamedTuple):
+    """What validation needs of a tool."""
+
+    name: str
+    parameters: Mapping[str, object]
+    checks_itself: bool = False
+
+    def prepare(self, raw: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the arguments as they are."""
+        return raw
+
+
+def _key_variables(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Return the environment variables that may hold the key of a provider."""
+    from pinnace_agent.config.models.builtin import key_variables
+
+    return key_variables(values.text(0, "provider"))
 
 
 def _truncate(_bridge: Bridge, _number: int | None, values: Values) -> object:
@@ -177,12 +220,16 @@ NOW: Final[Mapping[str, Now]] = {
     "agent_command": lambda bridge, number, values: bridge.context(number).agent_command(values.text_or_none(0, "cwd")),
     "session_folder": _session_folder,
     "session_context": _session_context,
+    "failure": _failure,
+    "partial_json": _partial_json,
+    "valid_arguments": _valid_arguments,
+    "key_variables": _key_variables,
     "catalog.providers": _catalog_providers,
     "catalog.models": _catalog_models,
 }
 
 ASK: Final[Mapping[str, Ask]] = {
-    "complete": _complete,
+    "models.stream": _stream,
     "run_builtin_tool": _run_builtin,
     "change_file": _change_file,
 }

@@ -93,19 +93,24 @@ function fileOf(specifier, parent) {
 
 const IMPORT = /\b(?:import|export)\s+(type\s+)?([\w$\s,{}*]*?)\s*from\s*(["'])([^"'\n]+)\3/g;
 
-/** The names that a module imports from a package: those that we lack become values that fail when they are used. */
+const LOADED = /\b(?:import|require)\s*\(\s*(["'`])([^"'`\n]+)\1/g;
+
+/** The names that a module imports from a package, of which we may lack some; none: it may use all of ours. */
 function wantedNames(parent, specifier) {
   if (!parent?.startsWith("file:")) return "";
   const names = new Set();
-  for (const [, , clause, , from] of textOf(fileURLToPath(parent)).matchAll(IMPORT)) {
+  const text = textOf(fileURLToPath(parent));
+  for (const [, , clause, , from] of text.matchAll(IMPORT)) {
     if (from !== specifier) continue;
+    if (clause.includes("*")) return "";
     const named = /\{([^}]*)\}/.exec(clause)?.[1] ?? "";
     for (const each of named.split(",")) {
       const name = each.trim().replace(/^type\s+/, "").split(/\s+as\s+/)[0];
       if (/^[\w$]+$/.test(name) && name !== "default") names.add(name);
     }
   }
-  return [...names].sort().join(",");
+  const isAlsoLoaded = [...text.matchAll(LOADED)].some(([, , from]) => from === specifier);
+  return isAlsoLoaded ? "" : [...names].sort().join(",");
 }
 
 function textOf(file) {
@@ -130,12 +135,15 @@ function load(url, context, next) {
 function facade(url) {
   const name = url.pathname;
   const specifier = url.searchParams.get("specifier");
+  const subpath = PACKAGE.exec(specifier)[3] ?? "";
   const wanted = (url.searchParams.get("names") || "").split(",").filter(Boolean);
-  const names = new Set([...Object.keys(require(`./modules/${name}.cjs`)), ...wanted]);
+  // Those that the module names; all of ours where it takes the package as a whole.
+  const names = new Set(wanted.length > 0 ? wanted : Object.keys(require(`./modules/${name}.cjs`)));
   names.delete("default");
   const lines = [
     `const require = process.getBuiltinModule("node:module").createRequire(${JSON.stringify(__filename)});`,
-    `const ours = require("./modules/${name}.cjs");`,
+    `const whole = require("./modules/${name}.cjs");`,
+    `const ours = whole.under?.(${JSON.stringify(subpath)}) ?? whole;`,
     'const { missing } = require("./modules/missing.cjs");',
     "export default ours.default ?? ours;",
   ];
