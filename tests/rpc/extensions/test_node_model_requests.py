@@ -4,11 +4,9 @@ import json
 from typing import Any, Final
 
 from tests.rpc.extensions.conftest import Extended, Start, call
-from tests.source_tree import REPOSITORY
 
 from pinnace_fuzz.script import Scripted
 
-FUNCTIONS: Final = REPOSITORY / "tests" / "data" / "pi-ai-functions-of-pi-1.5.2.json"
 MODEL: Final = """{ id: "m", name: "M", reasoning: false, input: ["text"], contextWindow: 9000, maxTokens: 100,
   cost: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 } }"""
 
@@ -177,23 +175,3 @@ def test_keys_of_the_environment_are_found_by_their_provider(scripted: Start) ->
     imports = 'import { findEnvKeys, getEnvApiKey } from "@earendil-works/pi-ai/compat";'
     one = scripted(extension(body, imports), env={"GROQ_API_KEY": "a-key"})
     assert ["a-key", ["GROQ_API_KEY"], None, None] == outcome(one)
-
-
-def test_functions_return_what_they_return_in_the_original(scripted: Start) -> None:
-    """For 500 generated values; `tests/data/pi_ai_functions.mjs` has asked the original."""
-    body = f"""
-        const cases = JSON.parse(fs.readFileSync({json.dumps(str(FUNCTIONS))}, "utf8"));
-        const plain = (value) => JSON.stringify(value ?? null);
-        const failed = cases.filter(({{ name, values, value, error }}) => {{
-          try {{
-            return plain(whole[name](...values)) !== plain(value) || error !== undefined;
-          }} catch (thrown) {{
-            return thrown.message !== error;
-          }}
-        }});
-        show([cases.length, failed.slice(0, 3)]);
-    """
-    one = scripted(extension(body, 'import * as whole from "@earendil-works/pi-ai/compat";'))
-    count, failed = outcome(one)
-    assert count > 400
-    assert [] == failed

@@ -16,37 +16,15 @@ const ACTIONS = {
   "app.clipboard.pasteImage": "ctrl+v", "app.session.new": [], "app.session.tree": [], "app.session.fork": [],
   "app.session.resume": [],
 };
-const OF_COMPONENTS = {
-  "tui.select.up": "up", "tui.select.down": "down", "tui.select.pageUp": "pageUp", "tui.select.pageDown": "pageDown",
-  "tui.select.confirm": "enter", "tui.select.cancel": ["escape", "ctrl+c"], "tui.input.submit": "enter",
-  "tui.input.tab": "tab", "tui.input.newLine": ["shift+enter", "ctrl+j"],
-  "tui.editor.deleteCharBackward": "backspace", "tui.editor.deleteCharForward": ["delete", "ctrl+d"],
-  "tui.editor.cursorLeft": ["left", "ctrl+b"], "tui.editor.cursorRight": ["right", "ctrl+f"],
-  "tui.editor.cursorUp": "up", "tui.editor.cursorDown": "down",
-  "tui.editor.cursorLineStart": ["home", "ctrl+a"], "tui.editor.cursorLineEnd": ["end", "ctrl+e"],
-  "tui.editor.deleteToLineStart": "ctrl+u", "tui.editor.deleteToLineEnd": "ctrl+k",
-};
-
-/** The part of pi's manager that components use. */
-class Manager {
-  constructor(definitions, user) {
-    this.definitions = definitions;
-    this.user = user;
-  }
-  getKeys(id) { return [this.user[id] ?? this.definitions[id]?.defaultKeys ?? []].flat(); }
-  matches(data, id) { return this.getKeys(id).some((key) => tui.matchesKey(data, key)); }
-  getDefinition(id) { return this.definitions[id]; }
-  getUserBindings() { return { ...this.user }; }
-}
+const definitionsOf = (keys) => Object.fromEntries(Object.entries(keys).map(([id, defaultKeys]) => [id, { defaultKeys }]));
 
 let made;
 
 /** The keys; read once, with the first component or hint. */
 function keybindings() {
   if (made === undefined) {
-    const own = Object.fromEntries(Object.entries({ ...OF_COMPONENTS, ...ACTIONS }).map(([id, defaultKeys]) => [id, { defaultKeys }]));
-    const definitions = { ...own, ...real?.TUI_KEYBINDINGS };
-    made = new (real?.KeybindingsManager ?? Manager)(definitions, ofUser());
+    const definitions = { ...tui.TUI_KEYBINDINGS, ...definitionsOf(ACTIONS) };
+    made = new tui.KeybindingsManager(definitions, ofUser());
     real?.setKeybindings?.(made);
   }
   return made;

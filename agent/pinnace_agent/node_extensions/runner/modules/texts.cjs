@@ -165,6 +165,6 @@ function fuzzyFilter(items, query, textOf) {
 }
 
 module.exports = {
-  graphemes, visibleWidth, truncateToWidth, wrapTextWithAnsi, CURSOR_MARKER, Key, parseKey, matchesKey, isKeyRelease,
+  SEQUENCE, graphemes, visibleWidth, truncateToWidth, wrapTextWithAnsi, CURSOR_MARKER, Key, parseKey, matchesKey, isKeyRelease,
   isKeyRepeat, isKittyProtocolActive, isFocusable, renderFakeCursor, fuzzyMatch, fuzzyFilter,
 };

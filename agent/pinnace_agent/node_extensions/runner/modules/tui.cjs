@@ -5,4 +5,6 @@
 
 "use strict";
 
-module.exports = { ...require("./texts.cjs"), ...require("./components.cjs"), ...require("./fields.cjs") };
+module.exports = {
+  ...require("./texts.cjs"), ...require("./components.cjs"), ...require("./fields.cjs"), ...require("./terminal.cjs"),
+};
