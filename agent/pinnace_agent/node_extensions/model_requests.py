@@ -62,11 +62,11 @@ async def _request(
 ) -> LlmRequest:
     credentials = await _credentials(bridge, number, model, options)
     level, most, session = (options.get(name) for name in ("reasoning", "maxTokens", "sessionId"))
-    budgets = {
-        cast("ThinkingLevel", name): value  # cast: others have no effect
-        for name, value in (as_object(options.get("thinkingBudgets")) or {}).items()
-        if isinstance(value, int)
-    }
+    given = as_object(options.get("thinkingBudgets")) or {}
+    budgets: dict[ThinkingLevel, int] = dict(THINKING_BUDGETS)
+    for name in THINKING_LEVELS:
+        if isinstance(tokens := given.get(name), int):
+            budgets[name] = tokens
     if isinstance(temperature := options.get("temperature"), int | float):
         model = {**model, "samplingParams": {**(model.get("samplingParams") or {}), "temperature": temperature}}
     return LlmRequest(
@@ -79,7 +79,7 @@ async def _request(
         headers=credentials.headers,
         session_id=session if isinstance(session, str) else "",
         max_tokens=most if isinstance(most, int) else None,
-        thinking_budgets={**THINKING_BUDGETS, **budgets},
+        thinking_budgets=budgets,
         variables=credentials.variables,
     )
 
