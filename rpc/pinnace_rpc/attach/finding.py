@@ -84,6 +84,8 @@ def connect(environment: "Mapping[str, str]", *, starts: bool) -> socket.socket:
             holder = running_host(folder)
             if holder is not None:
                 if (connection := _connected(holder)) is not None:
+                    if started is not None and not started.is_holder(holder):
+                        started.end()
                     return connection
             elif not starts:
                 raise NoHost(f"no host runs for {folder}: start it with `pinnace host`", EXIT_UNAVAILABLE)
@@ -160,6 +162,14 @@ class _Started:
     def has_ended(self) -> bool:
         """Return whether it is no host: another one was faster, or it can't start."""
         return self._process.poll() is not None
+
+    def is_holder(self, holder: "Holder") -> bool:
+        """Return whether it is the host that holds the lock."""
+        return holder.pid == self._process.pid
+
+    def end(self) -> None:
+        """End it while it starts, since another one was faster: it would be the next host if that one is stopped."""
+        self._process.terminate()
 
     def error(self) -> str:
         """Return the end of what it has logged."""

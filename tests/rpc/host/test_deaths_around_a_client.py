@@ -5,14 +5,24 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.rpc.host.attached import OFFLINE, TIMEOUT_S, HostProcess, Record, command, environment_of
+from tests.rpc.host.attached import (
+    OFFLINE,
+    TIMEOUT_S,
+    HostProcess,
+    Record,
+    command,
+    environment_of,
+    started,
+)
 
+from pinnace_fuzz.process_tree import is_alive
 from pinnace_rpc.client import BlockingClient
 from pinnace_rpc.host.locations import running_host
 
@@ -39,6 +49,41 @@ def test_two_attaches_at_once_start_one_host(unhosted: Path) -> None:
     assert [attach.returncode for attach in attaches] == [0, 0]
     listed = subprocess.run([*ATTACH[:-1], "agents", "--json"], env=environment, check=True, capture_output=True)
     assert [each["name"] for each in json.loads(listed.stdout)["agents"]] == ["one", "two"]
+
+
+# Holds a host up at its start, and names its process.
+HELD_UP = """
+import os, sys, time
+from pathlib import Path
+if sys.orig_argv[-2:] == ["pinnace_rpc", "host"]:
+    Path(__file__).with_name("pid.part").write_text(str(os.getpid()))
+    Path(__file__).with_name("pid.part").rename(Path(__file__).with_name("pid"))
+    while True:
+        time.sleep(0.01)
+"""
+
+
+def test_a_host_that_was_slower_than_another_one_is_ended_by_who_has_started_it(unhosted: Path) -> None:
+    """It would be the next host if that one is stopped, and nothing would end it."""
+    held = unhosted / "held"
+    held.mkdir()
+    (held / "sitecustomize.py").write_text(HELD_UP)
+    environment = environment_of(unhosted)
+    slow = {**environment, "PYTHONPATH": f"{held}{os.pathsep}{environment['PYTHONPATH']}"}
+    with attached([*ATTACH, "one", "--cursors", *OFFLINE], slow) as attach:
+        while not (held / "pid").exists():
+            assert attach.poll() is None
+        with started(unhosted, environment):
+            assert record_of(attach)["agent"] == "one"
+            pid = int((held / "pid").read_text())
+            deadline_s = time.monotonic() + TIMEOUT_S
+            while is_alive(pid) and time.monotonic() < deadline_s:
+                time.sleep(0.01)
+            was_ended = not is_alive(pid)
+            if not was_ended:
+                os.kill(pid, signal.SIGKILL)
+            attach.communicate(timeout=TIMEOUT_S)
+        assert was_ended
 
 
 @pytest.mark.parametrize("killed", ["agent", "host and agent"])
