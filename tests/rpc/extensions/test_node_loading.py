@@ -270,6 +270,29 @@ def test_a_name_that_is_not_there_fails_when_it_is_used(scripted: Start) -> None
     assert "InteractiveMode of @earendil-works/pi-coding-agent is not available in pinnace" in one.notice()
 
 
+@pytest.mark.parametrize(
+    "taken",
+    [
+        'import * as whole from "@earendil-works/pi-tui";',
+        'const whole = await import("@earendil-works/pi-tui");',
+        'import { createRequire } from "node:module"; const whole = require("@earendil-works/pi-tui");',
+    ],
+    ids=["namespace", "later", "common"],
+)
+def test_a_module_may_take_a_package_as_a_whole_and_names_of_it(scripted: Start, taken: str) -> None:
+    """Also one that we lack; a package that is taken by names has no others."""
+    one = scripted(f"""
+        import {{ Wizard, visibleWidth }} from "@earendil-works/pi-tui";
+        {taken}
+        export default function (pi) {{
+          pi.on("session_start", (_event, ctx) => {{
+            ctx.ui.notify([typeof Wizard, visibleWidth("ab"), whole.visibleWidth("abc"), "Text" in whole].join());
+          }});
+        }}
+    """)
+    assert "function,2,3,true" == one.notice()
+
+
 def test_the_catalog_and_stored_logins_are_read_before_there_is_a_session(scripted: Start, tmp_path: Path) -> None:
     """The catalog is the built-in one: it lacks the provider of the tests' models.json."""
     (tmp_path / "other.json").write_text('\ufeff{"groq": {"type": "api_key", "key": "other"}}')

@@ -95,22 +95,22 @@ const IMPORT = /\b(?:import|export)\s+(type\s+)?([\w$\s,{}*]*?)\s*from\s*(["'])(
 
 const LOADED = /\b(?:import|require)\s*\(\s*(["'`])([^"'`\n]+)\1/g;
 
-/** The names that a module imports from a package, of which we may lack some; none: it may use all of ours. */
+/** The names that a module imports from a package, of which we may lack some; `*` among them: it may use all of ours. */
 function wantedNames(parent, specifier) {
-  if (!parent?.startsWith("file:")) return "";
+  if (!parent?.startsWith("file:")) return "*";
   const names = new Set();
   const text = textOf(fileURLToPath(parent));
   for (const [, , clause, , from] of text.matchAll(IMPORT)) {
     if (from !== specifier) continue;
-    if (clause.includes("*")) return "";
+    if (clause.includes("*")) names.add("*");
     const named = /\{([^}]*)\}/.exec(clause)?.[1] ?? "";
     for (const each of named.split(",")) {
       const name = each.trim().replace(/^type\s+/, "").split(/\s+as\s+/)[0];
       if (/^[\w$]+$/.test(name) && name !== "default") names.add(name);
     }
   }
-  const isAlsoLoaded = [...text.matchAll(LOADED)].some(([, , from]) => from === specifier);
-  return isAlsoLoaded ? "" : [...names].sort().join(",");
+  if (names.size === 0 || [...text.matchAll(LOADED)].some(([, , from]) => from === specifier)) names.add("*");
+  return [...names].sort().join(",");
 }
 
 function textOf(file) {
@@ -137,8 +137,8 @@ function facade(url) {
   const specifier = url.searchParams.get("specifier");
   const subpath = PACKAGE.exec(specifier)[3] ?? "";
   const wanted = (url.searchParams.get("names") || "").split(",").filter(Boolean);
-  // Those that the module names; all of ours where it takes the package as a whole.
-  const names = new Set(wanted.length > 0 ? wanted : Object.keys(require(`./modules/${name}.cjs`)));
+  const names = new Set([...(wanted.includes("*") ? Object.keys(require(`./modules/${name}.cjs`)) : []), ...wanted]);
+  names.delete("*");
   names.delete("default");
   const lines = [
     `const require = process.getBuiltinModule("node:module").createRequire(${JSON.stringify(__filename)});`,
