@@ -5,7 +5,7 @@
 const { spawn } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
-const { missing } = require("./missing.cjs");
+const { later, missing } = require("./missing.cjs");
 const { tui } = require("./pi-tui.cjs");
 const { keybindings, keyText } = require("../keys.cjs");
 const { Theme, theme } = require("../theme.cjs");
@@ -16,6 +16,8 @@ const VERSION = process.argv[7];
 const CONFIG_DIR_NAME = ".pi";
 const DEFAULT_MAX_LINES = 2000;
 const DEFAULT_MAX_BYTES = 50 * 1024;
+const CURRENT_SESSION_VERSION = 3;
+const DEFAULT_COMPACTION_SETTINGS = { enabled: true, reserveTokens: 16384, keepRecentTokens: 20000 };
 
 /** The folder of the user's settings, as the agent finds it. */
 const getAgentDir = () => now(undefined, "agent_dir");
@@ -357,5 +359,22 @@ module.exports = {
   createReadTool: createReadToolDefinition, createWriteTool: createWriteToolDefinition,
   createEditTool: createEditToolDefinition, createBashTool: createBashToolDefinition,
   createGrepTool: createGrepToolDefinition, createFindTool: createFindToolDefinition,
-  createLsTool: createLsToolDefinition, keyText, readStoredCredential,
+  createLsTool: createLsToolDefinition, keyText, readStoredCredential, CURRENT_SESSION_VERSION,
+  DEFAULT_COMPACTION_SETTINGS,
 };
+
+/** Functions and classes of ours by the module that is loaded with the first use of one. */
+const LATER = {
+  "./session-context.cjs": [
+    "parseSessionEntries", "migrateSessionEntries", "getLatestCompactionEntry", "sessionEntryToContextMessages",
+    "buildContextEntries", "buildSessionProjection", "buildSessionContext",
+  ],
+  "./compaction.cjs": [
+    "estimateTokens", "calculateContextTokens", "getLastAssistantUsage", "shouldCompact", "findTurnStartIndex", "findCutPoint",
+    "collectEntriesForBranchSummary", "prepareBranchEntries", "generateSummaryWithUsage", "generateSummary", "compact",
+    "generateBranchSummary",
+  ],
+};
+for (const [file, names] of Object.entries(LATER)) {
+  for (const name of names) module.exports[name] = later(name, () => require(file)[name]);
+}
