@@ -6,7 +6,7 @@ those of the original. The parts that change most are at the end, so that a prov
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -138,8 +138,13 @@ def _instructions(file: ContextFile) -> str:
 def _skill_list(tools: Sequence[PromptTool], skills: "Sequence[Skill]") -> str:
     names = {tool.name for tool in tools}
     reader = next((words for name, words in _SKILL_READERS.items() if name in names), None)
+    return "" if reader is None else listed_skills(skills, reader)
+
+
+def listed_skills(skills: "Iterable[Skill]", reader: str) -> str:
+    """Return how a prompt names skills, without those that are hidden; `reader` is what reads their files."""
     listed = [skill for skill in skills if not skill.is_hidden]
-    if reader is None or not listed:
+    if not listed:
         return ""
     lines = [_SKILLS.format(reader=reader), "", "<available_skills>"]
     for skill in listed:

@@ -20,7 +20,8 @@ export async function compare(cases, original, ours, more) {
   };
   const different = {};
   for (const [name, run] of Object.entries(cases)) {
-    const of = async (pi) => JSON.stringify(await run(pi, { ...more, settled }), shown, 1).split("\n");
+    const failed = (error) => ({ failed: error.stack });
+    const of = async (pi) => JSON.stringify(await (async () => run(pi, { ...more, settled }))().catch(failed), shown, 1).split("\n");
     const [wanted, found] = [await of(original), await of(ours)];
     const at = Array.from({ length: Math.max(wanted.length, found.length) }, (_, place) => place).find((place) => wanted[place] !== found[place]);
     const around = (lines) => lines.slice(Math.max(0, at - 5), at + 3);

@@ -25,7 +25,7 @@ def go(one: Extended) -> Any:
     return json.loads(one.notice())
 
 
-@pytest.mark.parametrize("cases", ["sessions"])
+@pytest.mark.parametrize("cases", ["sessions", "texts"])
 def test_functions_return_what_those_of_the_original_do(scripted: Start, original_sdk: Path, cases: str) -> None:
     """Of tables and of generated inputs; the files of the cases say of which."""
     found = go(scripted(COMPARING.replace("CASES", cases).replace("ORIGINAL", str(original_sdk))))
@@ -128,3 +128,42 @@ def test_modules_are_loaded_with_the_first_use_of_a_name(scripted: Start) -> Non
     assert not {"compaction", "session-context", "session-manager", "agent-session"} & set(before)
     assert {"compaction", "session-context"} <= set(added)
     assert ["function", "estimateTokens", 2] == values
+
+
+def test_a_drawn_difference_marks_the_words_that_changed(scripted: Start) -> None:
+    one = scripted(
+        r"""
+        import { renderDiff } from "@earendil-works/pi-coding-agent";
+        const marks = (text) => [...text.matchAll(/\x1b\[7m(.*?)\x1b\[27m/g)].map((found) => found[1]);
+        export default (pi) => pi.registerCommand("go", { async handler(_text, ctx) {
+          const changed = ["-1 one two three\n+1 one 2 three", "-1   a = b;\n+1     a = c;", "-1 a\n-2 b\n+1 c"];
+          ctx.ui.notify(JSON.stringify(changed.map((each) => marks(renderDiff(each)))));
+        } });
+        """
+    )
+    assert [["two", "2"], ["b", "c"], []] == go(one)
+
+
+def test_a_text_is_put_into_the_clipboard_by_a_program(scripted: Start, tmp_path: Path) -> None:
+    """And what no program takes is refused."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, command in (("wl-copy", f"cat > {tmp_path}/copied"), ("xclip", "exit 1"), ("xsel", "exit 2")):
+        (programs / name).write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    one = scripted(
+        f"""
+        import {{ copyToClipboard }} from "@earendil-works/pi-coding-agent";
+        export default (pi) => pi.registerCommand("go", {{ async handler(_text, ctx) {{
+          for (const each of ["WAYLAND_DISPLAY", "TERMUX_VERSION"]) delete process.env[each];
+          process.env.DISPLAY = ":0";
+          process.env.PATH = "{programs}:" + process.env.PATH;
+          const refused = await copyToClipboard("x").catch((error) => error.message);
+          process.env.WAYLAND_DISPLAY = "here";
+          await copyToClipboard("copied é");
+          ctx.ui.notify(JSON.stringify(refused));
+        }} }});
+        """
+    )
+    assert "no program of this machine" in go(one)
+    assert "copied é" == (tmp_path / "copied").read_text(encoding="utf-8")

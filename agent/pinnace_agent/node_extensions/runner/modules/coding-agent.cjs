@@ -374,6 +374,16 @@ const LATER = {
     "collectEntriesForBranchSummary", "prepareBranchEntries", "generateSummaryWithUsage", "generateSummary", "compact",
     "generateBranchSummary",
   ],
+  "./skills.cjs": [
+    "parseSkillBlock", "createSyntheticSourceInfo", "loadSkills", "loadSkillsFromDir", "formatSkillsForPrompt",
+    "loadProjectContextFiles", "hasTrustRequiringProjectResources",
+  ],
+  "./differences.cjs": ["generateDiffString", "generateUnifiedPatch", "renderDiff", "truncateToVisualLines", "formatReadLineRange"],
+  "./pictures.cjs": ["detectSupportedImageMimeTypeFromFile", "convertToPng", "resizeImage", "formatDimensionNote"],
+  "./machine.cjs": [
+    "copyToClipboard", "getPowerShellConfig", "createLocalPowerShellOperations", "createPowerShellTool",
+    "createPowerShellToolDefinition", "getReadmePath", "getDocsPath", "getExamplesPath", "wrapRegisteredTool", "wrapRegisteredTools",
+  ],
 };
 for (const [file, names] of Object.entries(LATER)) {
   for (const name of names) module.exports[name] = later(name, () => require(file)[name]);
