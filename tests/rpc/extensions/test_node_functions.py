@@ -25,7 +25,7 @@ def go(one: Extended) -> Any:
     return json.loads(one.notice())
 
 
-@pytest.mark.parametrize("cases", ["sessions", "texts"])
+@pytest.mark.parametrize("cases", ["sessions", "texts", "components"])
 def test_functions_return_what_those_of_the_original_do(scripted: Start, original_sdk: Path, cases: str) -> None:
     """Of tables and of generated inputs; the files of the cases say of which."""
     found = go(scripted(COMPARING.replace("CASES", cases).replace("ORIGINAL", str(original_sdk))))

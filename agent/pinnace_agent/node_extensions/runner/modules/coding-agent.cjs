@@ -384,6 +384,15 @@ const LATER = {
     "copyToClipboard", "getPowerShellConfig", "createLocalPowerShellOperations", "createPowerShellTool",
     "createPowerShellToolDefinition", "getReadmePath", "getDocsPath", "getExamplesPath", "wrapRegisteredTool", "wrapRegisteredTools",
   ],
+  "./messages.cjs": [
+    "UserMessageComponent", "AssistantMessageComponent", "CustomMessageComponent", "BranchSummaryMessageComponent",
+    "CompactionSummaryMessageComponent", "SkillInvocationMessageComponent", "ToolExecutionComponent", "BashExecutionComponent",
+  ],
+  "./dialogs.cjs": ["ExtensionSelectorComponent", "ExtensionInputComponent", "ExtensionEditorComponent", "LoginDialogComponent"],
+  "./selectors.cjs": [
+    "ThinkingSelectorComponent", "ShowImagesSelectorComponent", "ThemeSelectorComponent", "ModelSelectorComponent",
+    "SessionSelectorComponent", "UserMessageSelectorComponent", "TreeSelectorComponent", "OAuthSelectorComponent",
+  ],
 };
 for (const [file, names] of Object.entries(LATER)) {
   for (const name of names) module.exports[name] = later(name, () => require(file)[name]);
