@@ -112,6 +112,16 @@ def _needs_trust(_bridge: Bridge, _number: int | None, values: Values) -> object
     return bool(gated_project_files(Path(os.path.realpath(values.text(0, "cwd"))), environment()))
 
 
+def _trust_entry(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Return the decision for a folder or the nearest one above it; None: there is none."""
+    from pinnace_agent.config.trust import read_decisions, trust_file
+
+    decisions, _ = read_decisions(trust_file(Path(values.text(0, "agentDir"))))
+    real = Path(os.path.realpath(values.text(1, "cwd")))
+    found = ((str(each), decisions.get(str(each))) for each in (real, *real.parents))
+    return next(({"path": path, "decision": decision} for path, decision in found if decision is not None), None)
+
+
 # --- differences and images -------------------------------------------------------------------------------------------
 
 
@@ -187,6 +197,7 @@ NOW: Final[Mapping[str, Now]] = {
     "skill_list": _skill_list,
     "context_files": _context_files,
     "needs_trust": _needs_trust,
+    "trust_entry": _trust_entry,
     "text_diff": _text_diff,
     "image_type": _image_type,
 }

@@ -53,7 +53,8 @@ export const cases = {
     updated.updateContent(answer([text("first")]), true);
     const during = shows(updated, ...parts);
     updated.updateContent(answer([text("second")]));
-    const shown = [shows(new pi.AssistantMessageComponent(answer(content)), ...parts), shows(hidden, ...parts)];
+    const labels = hidden.render(WIDTH).filter((line) => line.includes("Thinking...")).length;
+    const shown = [shows(new pi.AssistantMessageComponent(answer(content)), ...parts), shows(hidden, ...parts), labels];
     hidden.setHiddenThinkingLabel("Label");
     const labelled = shows(hidden, ...parts);
     hidden.setHideThinkingBlock(false);

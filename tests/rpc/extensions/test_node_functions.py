@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.rpc.extensions.conftest import Extended, Start
+from tests.rpc.extensions.conftest import Extended, Start, call
 from tests.source_tree import DATA
 
 FUNCTIONS: Final = DATA / "functions-of-pi"
@@ -25,7 +25,7 @@ def go(one: Extended) -> Any:
     return json.loads(one.notice())
 
 
-@pytest.mark.parametrize("cases", ["sessions", "texts", "components"])
+@pytest.mark.parametrize("cases", ["sessions", "texts", "components", "clients"])
 def test_functions_return_what_those_of_the_original_do(scripted: Start, original_sdk: Path, cases: str) -> None:
     """Of tables and of generated inputs; the files of the cases say of which."""
     found = go(scripted(COMPARING.replace("CASES", cases).replace("ORIGINAL", str(original_sdk))))
@@ -167,3 +167,53 @@ def test_a_text_is_put_into_the_clipboard_by_a_program(scripted: Start, tmp_path
     )
     assert "no program of this machine" in go(one)
     assert "copied é" == (tmp_path / "copied").read_text(encoding="utf-8")
+
+
+def test_models_and_keys_are_those_of_the_agent(extended: Start, node_program: str) -> None:
+    one = extended(FUNCTIONS / "models.ts", [{"text": "by the agent"}], env={"PINNACE_NODE": node_program})
+    found = go(one)
+    assert 1 == len(set(found["sizes"]))
+    assert 1 == len(set(found["available"]))
+    assert [] == found["none"]
+    assert ["m1", "m1"] == found["model"]
+    assert 1 == len(set(found["keys"]))
+    assert found["keys"][0]
+    assert [True, False, True, True] == found["has"]
+    assert [{"configured": False}, None] == found["status"]
+    assert [True] * 4 == found["kinds"]
+    assert "by the agent" == found["answer"]
+    names = ["credentials", "modelsPath", "login", "registerProvider", "set", "inMemory", "pinnace trust"]
+    assert [True] * len(names) == [name in text for name, text in zip(names, found["refusals"], strict=True)]
+
+
+def test_a_client_of_rpc_has_an_agent_with_no_more_rights(scripted: Start) -> None:
+    """R-EXT-27: without a program it is one of pinnace, in mode rpc, with the approval of tools of the one above."""
+    one = scripted(
+        """
+        import { RpcClient } from "@earendil-works/pi-coding-agent";
+        export default (pi) => pi.registerCommand("go", { async handler(_text, ctx) {
+          const model = { provider: ctx.model.provider, model: ctx.model.id };
+          const client = new RpcClient({ ...model, cwd: ctx.cwd, args: ["--no-session", "--no-extensions"] });
+          await client.start();
+          const questions = [];
+          client.onEvent((event) => {
+            if (event.method !== "select") return;
+            questions.push(event.title);
+            void client.abort();
+          });
+          const events = await client.promptAndWait("hello");
+          await client.promptAndWait("again");
+          const state = await client.getState();
+          const text = await client.getLastAssistantText();
+          const failure = await client.setModel("absent", "none").catch((error) => error.message);
+          await client.stop();
+          ctx.ui.notify(JSON.stringify([events.at(-1).type, state.model.id, text, questions.length, failure]));
+        } });
+        """,
+        [call("bash", command="echo done"), {"text": "by the other"}],
+        "--tool-approval",
+        "ask",
+    )
+    found = go(one)
+    assert ["agent_settled", "m1", "by the other", 1] == found[:-1]
+    assert "absent" in found[-1]

@@ -231,6 +231,10 @@ const createAgentSession = own("createAgentSession", () => require("./agent-sess
 const AgentSession = own("AgentSession", () => require("./agent-session.cjs").AgentSession);
 const DefaultResourceLoader = own("DefaultResourceLoader", () => require("./resource-loader.cjs").DefaultResourceLoader);
 const createExtensionRuntime = own("createExtensionRuntime", () => require("./resource-loader.cjs").createExtensionRuntime);
+const ModelRegistry = own("ModelRegistry", () => require("../models.cjs").ModelRegistry);
+const ModelRuntime = own("ModelRuntime", () => require("../models.cjs").ModelRuntime);
+const AuthStorage = own("AuthStorage", () => require("../models.cjs").AuthStorage);
+const RpcClient = own("RpcClient", () => require("./rpc-client.cjs").RpcClient);
 
 // --- the bus and the terminal ----------------------------------------------------------------------
 
@@ -360,7 +364,7 @@ module.exports = {
   createEditTool: createEditToolDefinition, createBashTool: createBashToolDefinition,
   createGrepTool: createGrepToolDefinition, createFindTool: createFindToolDefinition,
   createLsTool: createLsToolDefinition, keyText, readStoredCredential, CURRENT_SESSION_VERSION,
-  DEFAULT_COMPACTION_SETTINGS,
+  DEFAULT_COMPACTION_SETTINGS, ModelRegistry, ModelRuntime, AuthStorage, RpcClient,
 };
 
 /** Functions and classes of ours by the module that is loaded with the first use of one. */
@@ -384,6 +388,7 @@ const LATER = {
     "copyToClipboard", "getPowerShellConfig", "createLocalPowerShellOperations", "createPowerShellTool",
     "createPowerShellToolDefinition", "getReadmePath", "getDocsPath", "getExamplesPath", "wrapRegisteredTool", "wrapRegisteredTools",
   ],
+  "./trust-store.cjs": ["ProjectTrustStore"],
   "./messages.cjs": [
     "UserMessageComponent", "AssistantMessageComponent", "CustomMessageComponent", "BranchSummaryMessageComponent",
     "CompactionSummaryMessageComponent", "SkillInvocationMessageComponent", "ToolExecutionComponent", "BashExecutionComponent",
