@@ -5,4 +5,7 @@
 
 "use strict";
 
-module.exports = { ...require("./texts.cjs"), ...require("./components.cjs"), ...require("./fields.cjs") };
+/** The keys of the client, as the user has them: what components of pi ask for. */
+const getKeybindings = () => require("../keys.cjs").keybindings();
+
+module.exports = { getKeybindings, ...require("./texts.cjs"), ...require("./components.cjs"), ...require("./fields.cjs") };
