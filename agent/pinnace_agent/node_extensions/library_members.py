@@ -4,14 +4,17 @@ import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pinnace_agent.node_extensions.bridge import Bridge
 from pinnace_agent.node_extensions.errors import RefusedRequest
 from pinnace_agent.node_extensions.values import Ask, Now, Values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pinnace_agent.compaction.prompts import Part
+    from pinnace_spec.records.messages import Model
 
 
 # --- summaries --------------------------------------------------------------------------------------------------------
@@ -122,6 +125,55 @@ def _trust_entry(_bridge: Bridge, _number: int | None, values: Values) -> object
     return next(({"path": path, "decision": decision} for path, decision in found if decision is not None), None)
 
 
+# --- the choice of models ---------------------------------------------------------------------------------------------
+
+
+def _resolve_model(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Find the model that `pattern` names, among given ones; `usable` are the providers with a key."""
+    from pinnace_agent.config.models.patterns import ModelRequest, PatternResolver
+    from pinnace_agent.config.models.thinking import is_level
+
+    request = values.record(1, "request")
+    given = Values("resolveCliModel", [request.get(name) for name in ("cliModel", "cliProvider", "cliThinking")])
+    level = given.text_or_none(2, "cliThinking")
+    usable = set(values.texts(2, "usable"))
+    found = PatternResolver(_Given(values), lambda model: model["provider"] in usable).resolve(
+        ModelRequest(
+            given.text(0, "cliModel"),
+            given.text_or_none(1, "cliProvider"),
+            level if level is not None and is_level(level) else None,
+            has_key=request.get("inlineApiKey") is True,
+        )
+    )
+    return {"model": found.model, "thinkingLevel": found.level, "warning": found.warning, "error": found.error}
+
+
+class _Given:
+    """The models of a request, by provider."""
+
+    def __init__(self, values: Values) -> None:
+        self._models = cast("list[Model]", values.records(0, "models"))  # cast: those of a runtime
+
+    def providers(self) -> "Sequence[str]":
+        return list(dict.fromkeys(model["provider"] for model in self._models))
+
+    def models_of(self, provider: str) -> "Sequence[Model]":
+        return [model for model in self._models if model["provider"] == provider]
+
+    def default_of(self, provider: str) -> "Model | None":
+        return next(iter(self.models_of(provider)), None)
+
+
+def _resolve_scope(_bridge: Bridge, _number: int | None, values: Values) -> object:
+    """Find the models that a pattern names among given ones."""
+    from pinnace_agent.config.models.scope import resolve_scope
+
+    models = cast("list[Model]", values.records(0, "models"))  # cast: as above
+    scope = resolve_scope([values.text(1, "pattern")], models)
+    chosen = [{"model": each.model, "thinkingLevel": each.level} for each in scope.models]
+    return {"models": chosen, "warnings": list(scope.warnings)}
+
+
 # --- differences and images -------------------------------------------------------------------------------------------
 
 
@@ -198,6 +250,8 @@ NOW: Final[Mapping[str, Now]] = {
     "context_files": _context_files,
     "needs_trust": _needs_trust,
     "trust_entry": _trust_entry,
+    "resolve_model": _resolve_model,
+    "resolve_scope": _resolve_scope,
     "text_diff": _text_diff,
     "image_type": _image_type,
 }

@@ -53,4 +53,29 @@ export const cases = {
     const store = new pi.ProjectTrustStore(cwd);
     return ["", "no", "none", "no/below", "/"].flatMap((name) => [store.get(path.resolve(real, name)), store.getEntry(path.resolve(real, name))]);
   },
+
+  /** Warnings and errors are in each program's words. */
+  models: async (pi) => {
+    const model = (provider, id, name = id) => ({ provider, id, name, api: "a", baseUrl: "", input: ["text"], reasoning: false, contextWindow: 9, maxTokens: 9, cost: {} });
+    const models = [
+      model("one", "alpha"), model("one", "alpha-20250101"), model("one", "beta-2"), model("two", "beta-2"), model("two", "gamma:x"), model("two", "Named", "The Delta"),
+    ];
+    const runtime = { getModels: () => models, getAvailable: async () => models.slice(0, 5), hasConfiguredAuth: (provider) => provider === "two" };
+    const named = (each) => each && `${each.provider}/${each.id}`;
+    const asked = [
+      {}, { cliModel: "alpha" }, { cliModel: "ALPHA" }, { cliModel: "one/alpha" }, { cliModel: "alp" }, { cliModel: "beta-2" }, { cliModel: "one/beta-2" },
+      { cliModel: "beta-2", cliProvider: "one" }, { cliModel: "gamma:x" }, { cliModel: "alpha:high" }, { cliModel: "delta" }, { cliModel: "absent" },
+      { cliModel: "new-model", cliProvider: "two" }, { cliModel: "alpha", cliProvider: "three" }, { cliModel: "beta-2", inlineApiKey: true },
+      { cliModel: "alpha", cliThinking: "low" },
+    ].map((each) => {
+      const found = pi.resolveCliModel({ ...each, modelRuntime: runtime });
+      return [named(found.model), models.includes(found.model), found.thinkingLevel, Boolean(found.warning), Boolean(found.error)];
+    });
+    const scopes = [];
+    for (const patterns of [[], ["alpha"], ["one/*"], ["*:high"], ["gamma:x", "alpha:low"], ["absent", "alpha", "alpha"], ["alpha:odd"], ["be*"]]) {
+      const { scopedModels, diagnostics } = await pi.resolveModelScopeWithDiagnostics(patterns, runtime);
+      scopes.push([scopedModels.map((each) => [named(each.model), models.includes(each.model), each.thinkingLevel]), diagnostics.map((each) => [each.code, each.pattern])]);
+    }
+    return [asked, scopes];
+  },
 };

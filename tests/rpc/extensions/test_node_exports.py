@@ -1,6 +1,7 @@
 """What pi's packages export, what pinnace has in their place, and what the page says is missing.
 
-`pinnace_campaigns.packages.exports` writes the names down. Of `pi-ai` and `pi-agent-core` the missing names are in a file.
+`pinnace_campaigns.packages.exports` writes the names down. Those of `pi-ai` and `pi-agent-core` that are missing are
+in a file.
 """
 
 import json

@@ -68,7 +68,7 @@ class ModelRegistry {
     });
     Object.defineProperty(this, "runtime", { get: () => new ModelRuntime(undefined, who) });
     Object.defineProperty(this, "authStorage", { get: () => new AuthStorage(undefined, who) });
-    return guarded(this, "modelRegistry");
+    return guarded(this, who === undefined ? "ModelRegistry" : "ctx.modelRegistry");
   }
 
   /** As in former versions of pi. */

@@ -133,17 +133,16 @@ async def as_png(data: bytes) -> bytes:
 
 def _as_png(data: bytes) -> bytes:
     try:
-        import PIL.Image  # noqa: F401  # asked for before the image is opened, for its own words
+        with _opened(data) as image:
+            transposition = _transposition(image)
+            return _png(_plain(image if transposition is None else image.transpose(transposition)))
     except ImportError:
         raise UnfitImage(f"to convert it needs Pillow: {how_to_install('images')}") from None
-    with _opened(data) as image:
-        transposition = _transposition(image)
-        return _png(_plain(image if transposition is None else image.transpose(transposition)))
 
 
 @contextmanager
 def _opened(data: bytes) -> "Generator[Image, None, None]":
-    """Decode an image; what goes wrong in the block is a fault of the image."""
+    """Decode an image; what goes wrong in the block is a fault of the image. Raises ImportError without Pillow."""
     import PIL.Image
 
     try:
@@ -159,14 +158,13 @@ def _opened(data: bytes) -> "Generator[Image, None, None]":
 
 def _fit(data: bytes, found: ImageType, is_small: bool, resizes: bool, limits: ImageLimits) -> FittedImage:
     try:
-        import PIL.Image  # noqa: F401  # as above
+        with _opened(data) as image:
+            if is_small and found != "image/bmp":
+                image.load()
+                return FittedImage(data, found)  # its end seems damaged, but it can be decoded
+            return _changed(image, found, resizes, limits)
     except ImportError:
         raise UnfitImage(_without_pillow(found, is_small)) from None
-    with _opened(data) as image:
-        if is_small and found != "image/bmp":
-            image.load()
-            return FittedImage(data, found)  # its end seems damaged, but it can be decoded
-        return _changed(image, found, resizes, limits)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ process.exit(0);
 def main(folder: Path) -> None:
     """Write the names that pi's packages export, as they are installed below FOLDER."""
     place = folder.resolve() / _INSTALLED
-    words = [_NODE, "--input-type=module", "--eval", _SCRIPT, "--", place, *PACKAGES]
+    words = [str(_NODE), "--input-type=module", "--eval", _SCRIPT, "--", str(place), *PACKAGES]
     done = subprocess.run(words, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
     found = {name: " ".join(names) for name, names in json.loads(done.stdout).items()}
     FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")

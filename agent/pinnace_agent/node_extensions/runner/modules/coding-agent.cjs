@@ -389,6 +389,7 @@ const LATER = {
     "createPowerShellToolDefinition", "getReadmePath", "getDocsPath", "getExamplesPath", "wrapRegisteredTool", "wrapRegisteredTools",
   ],
   "./trust-store.cjs": ["ProjectTrustStore"],
+  "./model-choice.cjs": ["resolveCliModel", "resolveModelScopeWithDiagnostics"],
   "./messages.cjs": [
     "UserMessageComponent", "AssistantMessageComponent", "CustomMessageComponent", "BranchSummaryMessageComponent",
     "CompactionSummaryMessageComponent", "SkillInvocationMessageComponent", "ToolExecutionComponent", "BashExecutionComponent",
