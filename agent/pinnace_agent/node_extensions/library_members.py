@@ -90,8 +90,7 @@ def _skills(_bridge: Bridge, _number: int | None, values: Values) -> object:
 
 def _skill_list(_bridge: Bridge, _number: int | None, values: Values) -> object:
     from pinnace_agent.prompting.origin import Origin
-    from pinnace_agent.prompting.skills import Skill
-    from pinnace_agent.prompting.system_prompt import listed_skills
+    from pinnace_agent.prompting.skills import Skill, listed_skills
 
     skills = [
         Skill(str(each.get("name")), str(each.get("description")), str(each.get("filePath")), Origin("temporary", ""))
