@@ -131,21 +131,24 @@ function facade(url) {
   const name = url.pathname;
   const specifier = url.searchParams.get("specifier");
   const wanted = (url.searchParams.get("names") || "").split(",").filter(Boolean);
-  const names = new Set([...Object.keys(require(`./modules/${name}.cjs`)), ...wanted]);
-  names.delete("default");
+  const names = Object.keys(require(`./modules/${name}.cjs`)).filter((each) => each !== "default");
   const lines = [
-    `const require = process.getBuiltinModule("node:module").createRequire(${JSON.stringify(__filename)});`,
-    `const ours = require("./modules/${name}.cjs");`,
-    'const { missing } = require("./modules/missing.cjs");',
-    "export default ours.default ?? ours;",
+    `const $require = process.getBuiltinModule("node:module").createRequire(${JSON.stringify(__filename)});`,
+    `const $ours = $require("./modules/${name}.cjs");`,
+    'const { missing: $missing } = $require("./modules/missing.cjs");',
+    "export default $ours.default ?? $ours;",
   ];
   // Those of pi's own package go before ours, where it is used.
-  if (name === "tui") lines.push('const { real } = require("./modules/pi-tui.cjs");');
-  for (const each of names) {
-    const first = name === "tui" && wanted.includes(each) ? `real?.${each} ?? ` : "";
-    lines.push(`const _${each} = ${first}ours.${each} ?? missing(${JSON.stringify(specifier)}, ${JSON.stringify(each)});`);
+  const mayBeReal = name === "tui";
+  if (mayBeReal) lines.push('const { real: $real } = $require("./modules/pi-tui.cjs");');
+  const single = wanted.filter((each) => each !== "default" && (mayBeReal || !names.includes(each)));
+  for (const each of single) {
+    const first = mayBeReal ? `$real?.${each} ?? ` : "";
+    lines.push(`const _${each} = ${first}$ours.${each} ?? $missing(${JSON.stringify(specifier)}, ${JSON.stringify(each)});`);
     lines.push(`export { _${each} as ${each} };`);
   }
+  // The others in one statement: there are some hundred, of which most are not used.
+  lines.push(`export const { ${names.filter((each) => !single.includes(each)).join(", ")} } = $ours;`);
   return lines.join("\n");
 }
 
