@@ -199,6 +199,14 @@ def original_pi() -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def original_sdk() -> Path:
+    """The module with what `@earendil-works/pi-coding-agent` 1.5.2 exports, and all that it needs."""
+    module = TOOLS / "pi-1.5.2" / "package" / "dist" / "bundle" / "index.js"
+    _peer("pi 1.5.2", module)
+    return module
+
+
+@pytest.fixture(scope="session")
 def node_program() -> str:
     """A node that runs extensions in TypeScript."""
     return _peer("node 22", TOOLS / "node22" / "bin" / "node")[0]

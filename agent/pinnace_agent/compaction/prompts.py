@@ -113,7 +113,7 @@ def request_text(
         instructions: The user's own, about what the summary shall contain.
         more_follows: The conversation is a piece, and not the last one.
     """
-    texts = ["<conversation>\n" + "\n\n".join(conversation) + "\n</conversation>"]
+    texts = [_between_tags(conversation)]
     if previous_summary:
         texts.append(f"<previous-summary>\n{previous_summary}\n</previous-summary>")
     match part:
@@ -126,6 +126,15 @@ def request_text(
     if instructions and instructions.strip():
         texts.append(f"Additional focus: {instructions.strip()}")
     return "\n\n".join(texts)
+
+
+def request_text_as_wanted(conversation: Sequence[str], instructions: str) -> str:
+    """Return what the model is sent if the instructions take the place of what is asked else."""
+    return f"{_between_tags(conversation)}\n\n{instructions}"
+
+
+def _between_tags(conversation: Sequence[str]) -> str:
+    return "<conversation>\n" + "\n\n".join(conversation) + "\n</conversation>"
 
 
 def with_turn_prefix(history_summary: str | None, prefix_summary: str) -> str:

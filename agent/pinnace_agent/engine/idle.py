@@ -32,6 +32,11 @@ class IdleTracker:
         is_waiting = state.deferred_commands or is_switching or state.pending_compact or state.reading or state.saving
         return bool(self._chart.run != "idle" or state.streaming or is_waiting)
 
+    @property
+    def is_switching(self) -> bool:
+        """Whether a session begins or is replaced: its first or its last handlers may run."""
+        return self._chart.run == "switching"
+
     def check(self) -> None:
         """Wake the tasks that wait, if the agent is idle."""
         if not self._waiters or not self.is_idle:

@@ -79,6 +79,8 @@ class MessageInjector:
         message = custom_message(draft, agent.session.now_ms())
         if deliver_as == "nextTurn":
             self.next_turn.append(message)
+        elif agent.idle.is_switching and not triggers_turn:
+            self._append_aside(message)  # no run is open that it could steer, and it must not begin one
         elif agent.idle.is_at_work and triggers_turn is False:
             self.after_turn.append(message)
         elif agent.idle.is_at_work or triggers_turn:

@@ -39,3 +39,6 @@ def _rooms() -> Iterator[tuple[Mapping[str, Now], Mapping[str, Ask]]]:
     from pinnace_agent.node_extensions import package_members
 
     yield package_members.NOW, package_members.ASK
+    from pinnace_agent.node_extensions import library_members
+
+    yield library_members.NOW, library_members.ASK

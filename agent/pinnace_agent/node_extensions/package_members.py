@@ -15,7 +15,6 @@ from pinnace_agent.node_extensions.values import Ask, Now, Values
 if TYPE_CHECKING:
     from pinnace_agent.extensions.api.tool_factories import Spawn
     from pinnace_agent.tools.base import ToolResult
-    from pinnace_spec.records.entries import Entry
     from pinnace_spec.records.messages import AssistantMessage, Message, Model
 
 _BUILTIN: Final = frozenset({"read", "write", "edit", "bash", "grep", "find", "ls"})
@@ -145,15 +144,6 @@ def _session_folder(_bridge: Bridge, _number: int | None, values: Values) -> obj
     return str(choose_folder(Path(agent_dir()), values.text(0, "cwd"), None, environment(), None).path)
 
 
-def _session_context(_bridge: Bridge, _number: int | None, values: Values) -> object:
-    """Return what a branch comes to, as `buildSessionContext` of pi does."""
-    from pinnace_agent.session.context import build_context
-
-    found = build_context(cast("list[Entry]", values.records(0, "entries")))  # cast: entries are read as they are
-    model = None if found.model is None else {"provider": found.model[0], "modelId": found.model[1]}
-    return {"messages": found.messages, "thinkingLevel": found.thinking_level or "off", "model": model}
-
-
 def _builtin(name: str, cwd: str | None = None, **options: object) -> ToolDefinition:
     from pinnace_agent.extensions.api import tool_factories
 
@@ -219,7 +209,6 @@ NOW: Final[Mapping[str, Now]] = {
     "builtin_tool": _builtin_tool,
     "agent_command": lambda bridge, number, values: bridge.context(number).agent_command(values.text_or_none(0, "cwd")),
     "session_folder": _session_folder,
-    "session_context": _session_context,
     "failure": _failure,
     "partial_json": _partial_json,
     "valid_arguments": _valid_arguments,

@@ -4,8 +4,10 @@ A skill is a Markdown file with frontmatter that describes its use. Only the fro
 read anew at each use, so that changes apply at once. Has no knowledge of the places of skills.
 """
 
+import html
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +15,7 @@ from pinnace_agent.files.text_file import TextFileError, read_text_file
 from pinnace_agent.prompting.frontmatter import BLANKS, FrontmatterError, read_document
 from pinnace_agent.prompting.origin import Origin, Resource
 from pinnace_agent.prompting.templates import ResourceProblem
+from pinnace_spec.printable import printable
 
 if TYPE_CHECKING:
     from pinnace_agent.files.opener import Reach
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 # Of the skills specification that several agents share.
 _MAX_NAME_CHARS: Final = 64
 _MAX_DESCRIPTION_CHARS: Final = 1_024
+_HEAD: Final = (
+    "Instructions for special tasks. When a description fits the task, load its file with {reader} first and follow "
+    "it. Paths in it are relative to the folder that it is in; tools need absolute ones."
+)
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
@@ -94,3 +101,21 @@ def _warnings(skill: Skill) -> list[str]:
     if len(skill.description) > _MAX_DESCRIPTION_CHARS:
         warnings.append(f"its description has more than {_MAX_DESCRIPTION_CHARS} characters")
     return warnings
+
+
+def listed_skills(skills: Iterable[Skill], reader: str) -> str:
+    """Return how a prompt names skills, without those that are hidden; `reader` is what reads their files."""
+    listed = [skill for skill in skills if not skill.is_hidden]
+    if not listed:
+        return ""
+    lines = [_HEAD.format(reader=reader), "", "<available_skills>"]
+    for skill in listed:
+        lines.append("  <skill>")
+        members = {"name": skill.name, "description": skill.description.strip(), "location": printable(skill.path)}
+        lines += (f"    <{key}>{_escaped(text)}</{key}>" for key, text in members.items())
+        lines.append("  </skill>")
+    return "\n".join([*lines, "</available_skills>"])
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text).replace("&#x27;", "&apos;")  # as other agents escape it

@@ -29,10 +29,6 @@ _LAST_GUIDELINES: Final = (
 )
 _SEARCH_TOOLS: Final = frozenset({"grep", "find", "ls"})
 _SKILL_READERS: Final = {"read": "the read tool", "bash": "bash"}
-_SKILLS: Final = (
-    "Instructions for special tasks. When a description fits the task, load its file with {reader} first and follow "
-    "it. Paths in it are relative to the folder that it is in; tools need absolute ones."
-)
 _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;"})
 _SEARCH_BY_SHELL: Final = "Use bash to list and search files, for example with ls, find or rg."
 
@@ -138,16 +134,11 @@ def _instructions(file: ContextFile) -> str:
 def _skill_list(tools: Sequence[PromptTool], skills: "Sequence[Skill]") -> str:
     names = {tool.name for tool in tools}
     reader = next((words for name, words in _SKILL_READERS.items() if name in names), None)
-    listed = [skill for skill in skills if not skill.is_hidden]
-    if reader is None or not listed:
+    if reader is None or not skills:
         return ""
-    lines = [_SKILLS.format(reader=reader), "", "<available_skills>"]
-    for skill in listed:
-        lines.append("  <skill>")
-        members = {"name": skill.name, "description": skill.description.strip(), "location": printable(skill.path)}
-        lines += (f"    <{key}>{text.translate(_ENTITIES)}</{key}>" for key, text in members.items())
-        lines.append("  </skill>")
-    return "\n".join([*lines, "</available_skills>"])
+    from pinnace_agent.prompting.skills import listed_skills  # with the first skill
+
+    return listed_skills(skills, reader)
 
 
 def _tool_list(tools: Sequence[PromptTool]) -> str:

@@ -512,3 +512,30 @@ def test_the_state_lists_extensions_with_a_background_task(extended: Start, writ
     one.command("/finish")
     one.asked("notify")
     assert at_work() is None
+
+
+@pytest.mark.parametrize("option", ["", ", trigger_turn=False"])
+def test_a_message_for_a_session_that_begins_starts_no_run(
+    extended: Start, written: MakeExtension, option: str
+) -> None:
+    """It is stored at once, at the start and in a new session, and the next prompt carries it."""
+    extension = written(
+        f"""
+        def extension(pi):
+            @pi.on("session_start")
+            def started(ctx, event):
+                pi.send_message("note", "kept in mind"{option})
+        """
+    )
+    one = extended(extension, [DONE, DONE])
+    stored = {"type": "message_end", "message": {"role": "custom"}}
+    one.pi.wait(stored)
+    one.say("first")
+    mark = one.pi.mark()
+    one.pi.ask("new_session")
+    one.pi.wait(stored, since=mark)
+    one.say("second")
+    assert [["kept in mind", "first"], ["kept in mind", "second"]] == [
+        [block["text"] for message in request.body["messages"][1:] for block in message["content"]]
+        for request in one.pi.llm.requests
+    ]

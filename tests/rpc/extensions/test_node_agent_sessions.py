@@ -170,8 +170,8 @@ def test_a_call_that_needs_approval_is_put_to_the_user(scripted: Start) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("{ scopedModels: [{}] }", "scopedModels of createAgentSession is not available"),
-        ("{ modelRuntime: {} }", "modelRuntime of createAgentSession is not available"),
+        ("{ scopedModels: [{}] }", "scopedModels of createAgentSession must be a list of { model, thinkingLevel }"),
+        ("{ modelRuntime: {} }", "modelRuntime of createAgentSession must be a ModelRuntime of pinnace"),
         ("{ sessionManager: {} }", "must be a SessionManager"),
         ("{ sessionManager: SessionManager.open('/nothing/there.jsonl') }", "ENOENT"),
     ],
@@ -382,3 +382,24 @@ def test_one_whose_agent_does_not_start_says_why(scripted: Start, tmp_path: Path
     said = go(one)
     assert "failed: the agent of this session has ended" in said
     assert "no rudder" in said
+
+
+def test_models_in_scope_and_a_runtime_of_the_agent_are_taken(scripted: Start) -> None:
+    one = scripted(
+        command("""
+            const { ModelRuntime } = await import("@earendil-works/pi-coding-agent");
+            const { session } = await createAgentSession({
+              sessionManager: SessionManager.inMemory(), model: ctx.model, tools: [],
+              modelRuntime: await ModelRuntime.create(),
+              scopedModels: [{ model: ctx.model, thinkingLevel: "low" }],
+            });
+            await session.prompt("first");
+            const found = [session.getLastAssistantText(), session.scopedModels.map((each) => each.model.id)];
+            session.dispose();
+            const { provider, id } = ctx.model;
+            found.push(session.modelRuntime.getModel(provider, id).id);
+            return [...found, session.modelRegistry.hasConfiguredAuth(ctx.model)];
+        """),
+        [{"text": "one"}],
+    )
+    assert ["one", ["m1"], "m1", True] == go(one)

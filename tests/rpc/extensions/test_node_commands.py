@@ -356,7 +356,10 @@ def test_state_of_the_agent(scripted: Start) -> None:
         ("pi.setActiveTools('read')", "set_active_tools: toolNames must be a list of strings, not a string"),
         ("pi.setLabel('none', 'x')", "none"),
         ("pi.registerVirtualModel({})", "virtual models are not available in pinnace"),
-        ("ctx.modelRegistry.authStorage", "ctx.modelRegistry.authStorage is not available in pinnace"),
+        (
+            "ctx.modelRegistry.registerVirtualModel",
+            "ctx.modelRegistry.registerVirtualModel is not available in pinnace",
+        ),
         ("await pi.exec('ls', [1])", "exec: args must be a list of strings, not a list"),
         ("pi.sendMessage({ customType: 3, content: 'x' })", "custom_type"),
     ],

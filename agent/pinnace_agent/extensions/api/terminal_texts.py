@@ -24,6 +24,9 @@ _FOREGROUND: Final = {
     "muted": "90",
     "dim": "90",
     "text": "39",
+    "toolDiffAdded": "32",
+    "toolDiffRemoved": "31",
+    "toolDiffContext": "90",
 }
 _STYLES: Final = {
     "bold": ("1", "22"),

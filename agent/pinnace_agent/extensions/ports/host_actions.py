@@ -53,9 +53,9 @@ class HostActions(Protocol):
     def send_message(self, draft: CustomDraft, *, deliver_as: DeliverAs | None, triggers_turn: bool | None) -> None:
         """Add a message of the extension to the conversation. Never waits for a turn.
 
-        Streaming: queued as steer or follow-up; with `triggers_turn` False it is appended after the turn. Idle: stored
-        at once, and a run starts only with `triggers_turn` True, never for `nextTurn`. While settling: queued until
-        `end_settling`.
+        Streaming: queued as steer or follow-up; with `triggers_turn` False it is appended after the turn. Idle, or
+        while a session begins: stored at once, and a run starts only with `triggers_turn` True, never for `nextTurn`.
+        While settling: queued until `end_settling`.
         """
         ...
 

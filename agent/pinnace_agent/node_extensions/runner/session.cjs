@@ -50,6 +50,9 @@ class Replica {
 const last = new Map();
 const lastId = (context) => last.get(context) ?? null;
 
+/** What entries come to; loaded with its first use. */
+const functions = () => require("./modules/session-context.cjs");
+
 function sessionOf(who) {
   const read = (name, ...values) => now(who, `session.${name}`, ...values);
   return {
@@ -73,7 +76,8 @@ function sessionOf(who) {
       return Replica.of(who).entries.filter((entry) => entry.parentId === parentId);
     },
     buildSessionContext: () => read("context"),
-    buildContextEntries: () => Replica.of(who).branch(),
+    buildContextEntries: () => functions().buildContextEntries(Replica.of(who).branch()),
+    buildSessionProjection: () => functions().buildSessionProjection(Replica.of(who).branch()),
     isPersisted: () => read("file") !== undefined,
     usesDefaultSessionDir: () => false,
   };

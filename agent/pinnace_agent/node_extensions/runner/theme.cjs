@@ -4,6 +4,7 @@
 
 const FOREGROUND = {
   accent: 36, border: 34, borderAccent: 36, borderMuted: 90, success: 32, error: 31, warning: 33, muted: 90, dim: 90, text: 39,
+  toolDiffAdded: 32, toolDiffRemoved: 31, toolDiffContext: 90,
 };
 const style = (begin, end) => (text) => `\x1b[${begin}m${text}\x1b[${end}m`;
 

@@ -53,6 +53,27 @@ class UnfitImage(Exception):
     """An image can't be shown to a model; the text gives the reason and what to do."""
 
 
+class ImageLimits(NamedTuple):
+    """How large an image may be; by default as providers take it."""
+
+    max_width: int = MAX_SIDE
+    max_height: int = MAX_SIDE
+    max_base64_bytes: int = MAX_BASE64_BYTES
+    jpeg_quality: int = _JPEG_QUALITY
+
+    def admit(self, size: ImageSize, length: int) -> bool:
+        """Return whether an image of this size and length in bytes is within them."""
+        return size.width <= self.max_width and size.height <= self.max_height and self.are_kept_by(length)
+
+    def are_kept_by(self, length: int) -> bool:
+        """Return whether a length in bytes is within them."""
+        return base64_size(length) < self.max_base64_bytes
+
+
+PROVIDERS: Final = ImageLimits()
+"""Those of providers."""
+
+
 class FittedImage(NamedTuple):
     """An image that can be sent to a model."""
 
@@ -60,6 +81,8 @@ class FittedImage(NamedTuple):
     mime_type: str
     notes: tuple[str, ...] = ()
     """The changes, a line each; the model may have to convert coordinates."""
+    original_size: ImageSize | None = None
+    """Upright; None: the image is as it was."""
 
 
 def base64_size(size: int) -> int:
@@ -69,10 +92,12 @@ def base64_size(size: int) -> int:
 
 def is_within_limits(size: ImageSize, length: int) -> bool:
     """Return whether an image of this size and length in bytes can be sent unchanged."""
-    return max(size) <= MAX_SIDE and base64_size(length) < MAX_BASE64_BYTES
+    return PROVIDERS.admit(size, length)
 
 
-async def fit_image(data: bytes, found: ImageType, *, resizes: bool = True) -> FittedImage:
+async def fit_image(
+    data: bytes, found: ImageType, *, resizes: bool = True, limits: ImageLimits = PROVIDERS
+) -> FittedImage:
     """Return an image within the limits: the same bytes if they are, else scaled down and encoded anew.
 
     Cancelling ends the wait at once; a running thread finishes alone, and the next image waits for it.
@@ -81,42 +106,65 @@ async def fit_image(data: bytes, found: ImageType, *, resizes: bool = True) -> F
         data: The whole file.
         found: Its type.
         resizes: False leaves images as large as they are; only the type and the limit of bytes count.
+        limits: What the image must be within.
 
     Raises:
         UnfitImage: It is damaged, too large to decode, can't be made small enough, or Pillow is missing.
     """
     size = image_size(data, found)
-    is_small = size is not None and (is_within_limits(size, len(data)) if resizes else _is_short(data))
+    is_small = size is not None and (limits.admit(size, len(data)) if resizes else limits.are_kept_by(len(data)))
     if is_small and found != "image/bmp" and has_end(data, found):
         return FittedImage(data, found)
     if size is not None and size.width * size.height > MAX_PIXELS:
         raise UnfitImage(f"with {size.width}x{size.height} pixels it is too large to be opened.")
     return await trio.to_thread.run_sync(
-        _fit, data, found, is_small, resizes, limiter=_one_at_a_time.get(), abandon_on_cancel=True
+        _fit, data, found, is_small, resizes, limits, limiter=_one_at_a_time.get(), abandon_on_cancel=True
     )
 
 
-def _is_short(data: bytes) -> bool:
-    return base64_size(len(data)) < MAX_BASE64_BYTES
+async def as_png(data: bytes) -> bytes:
+    """Return an image as PNG, upright. Cancelling is as with `fit_image`.
+
+    Raises:
+        UnfitImage: It is damaged, too large to decode, or Pillow is missing.
+    """
+    return await trio.to_thread.run_sync(_as_png, data, limiter=_one_at_a_time.get(), abandon_on_cancel=True)
 
 
-def _fit(data: bytes, found: ImageType, is_small: bool, resizes: bool) -> FittedImage:
+def _as_png(data: bytes) -> bytes:
     try:
-        import PIL.Image
+        with _opened(data) as image:
+            transposition = _transposition(image)
+            return _png(_plain(image if transposition is None else image.transpose(transposition)))
     except ImportError:
-        raise UnfitImage(_without_pillow(found, is_small)) from None
+        raise UnfitImage(f"to convert it needs Pillow: {how_to_install('images')}") from None
+
+
+@contextmanager
+def _opened(data: bytes) -> "Generator[Image, None, None]":
+    """Decode an image; what goes wrong in the block is a fault of the image. Raises ImportError without Pillow."""
+    import PIL.Image
+
     try:
         with _silence(), PIL.Image.open(BytesIO(data), formats=_FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise UnfitImage(f"with {image.width}x{image.height} pixels it is too large to be opened.")
-            if is_small and found != "image/bmp":
-                image.load()
-                return FittedImage(data, found)  # its end seems damaged, but it can be decoded
-            return _changed(image, found, resizes)
+            yield image
     except UnfitImage:
         raise
     except Exception as error:  # a decoder may raise anything for a damaged file
         raise UnfitImage("it is damaged, or of a kind that can't be decoded.") from error
+
+
+def _fit(data: bytes, found: ImageType, is_small: bool, resizes: bool, limits: ImageLimits) -> FittedImage:
+    try:
+        with _opened(data) as image:
+            if is_small and found != "image/bmp":
+                image.load()
+                return FittedImage(data, found)  # its end seems damaged, but it can be decoded
+            return _changed(image, found, resizes, limits)
+    except ImportError:
+        raise UnfitImage(_without_pillow(found, is_small)) from None
 
 
 @contextmanager
@@ -135,7 +183,7 @@ def _without_pillow(found: ImageType, is_small: bool) -> str:
     return f"it is larger than models take, and making it smaller needs Pillow: {how_to_install('images')}"
 
 
-def _changed(image: "Image", found: ImageType, resizes: bool) -> FittedImage:
+def _changed(image: "Image", found: ImageType, resizes: bool, limits: ImageLimits) -> FittedImage:
     notes: list[str] = []
     # A camera's JPEG may have a small copy as a second frame, which is no animation.
     if found in {"image/gif", "image/webp"} and getattr(image, "n_frames", 1) > 1:
@@ -145,24 +193,24 @@ def _changed(image: "Image", found: ImageType, resizes: bool) -> FittedImage:
     if transposition is not None and transposition.name in _TURNED:
         original = ImageSize(original.height, original.width)
     # A JPEG can be decoded at a reduced size, by a power of two; other formats ignore this.
-    image.draft(None, (2 * MAX_SIDE, 2 * MAX_SIDE))
+    image.draft(None, (2 * limits.max_width, 2 * limits.max_height))
     upright = _plain(image if transposition is None else image.transpose(transposition))
     if found == "image/bmp":
         notes.append("[Image converted from image/bmp to image/png.]")
         converted = _png(upright)
-        if is_within_limits(original, len(converted)) or (not resizes and _is_short(converted)):
-            return FittedImage(converted, "image/png", tuple(notes))
+        if limits.admit(original, len(converted)) or (not resizes and limits.are_kept_by(len(converted))):
+            return FittedImage(converted, "image/png", tuple(notes), original)
     if not resizes:
         raise UnfitImage(
-            f"it is larger than models take ({format_size(MAX_BASE64_BYTES)}), and images are not resized."
+            f"it is larger than models take ({format_size(limits.max_base64_bytes)}), and images are not resized."
         )
-    size = _fitted_size(original)
+    size = _fitted_size(original, limits)
     while True:
         scaled = upright if size == upright.size else _resized(upright, size)
-        if (found_smaller := _encoded(scaled)) is not None:
+        if (found_smaller := _encoded(scaled, limits)) is not None:
             break
         if size == (1, 1):
-            raise UnfitImage(f"it can't be made smaller than {format_size(MAX_BASE64_BYTES)}.")
+            raise UnfitImage(f"it can't be made smaller than {format_size(limits.max_base64_bytes)}.")
         size = ImageSize(*(max(1, int(side * _SHRINKING)) for side in size))
     if size != original:
         scale = original.width / size.width
@@ -170,7 +218,7 @@ def _changed(image: "Image", found: ImageType, resizes: bool) -> FittedImage:
             f"[Image: original {original.width}x{original.height}, displayed at {size.width}x{size.height}. "
             f"Multiply coordinates by {scale:.2f} to map to original image.]"
         )
-    return FittedImage(*found_smaller, tuple(notes))
+    return FittedImage(*found_smaller, tuple(notes), original)
 
 
 def _transposition(image: "Image") -> "Transpose | None":
@@ -213,24 +261,24 @@ def _plain(image: "Image") -> "Image":
     return image.convert("RGBA" if image.has_transparency_data else "RGB")
 
 
-def _fitted_size(size: ImageSize) -> ImageSize:
-    """Scale down to `MAX_SIDE`, width first, then height."""
+def _fitted_size(size: ImageSize, limits: ImageLimits) -> ImageSize:
+    """Scale down to the limits, width first, then height."""
     width, height = size
-    if width > MAX_SIDE:
-        width, height = MAX_SIDE, max(1, round(height * MAX_SIDE / width))
-    if height > MAX_SIDE:
-        width, height = max(1, round(width * MAX_SIDE / height)), MAX_SIDE
+    if width > limits.max_width:
+        width, height = limits.max_width, max(1, round(height * limits.max_width / width))
+    if height > limits.max_height:
+        width, height = max(1, round(width * limits.max_height / height)), limits.max_height
     return ImageSize(width, height)
 
 
-def _encoded(image: "Image") -> tuple[bytes, str] | None:
+def _encoded(image: "Image", limits: ImageLimits) -> tuple[bytes, str] | None:
     """Return the smaller of PNG and JPEG within the limit, else the best JPEG within it, or None."""
     opaque = _opaque(image)
-    candidates = [(_png(image), "image/png"), (_jpeg(opaque, _JPEG_QUALITY), "image/jpeg")]
-    if fitting := [each for each in candidates if _is_short(each[0])]:
+    candidates = [(_png(image), "image/png"), (_jpeg(opaque, limits.jpeg_quality), "image/jpeg")]
+    if fitting := [each for each in candidates if limits.are_kept_by(len(each[0]))]:
         return min(fitting, key=lambda each: len(each[0]))
     for quality in _JPEG_LADDER:
-        if _is_short(data := _jpeg(opaque, quality)):
+        if limits.are_kept_by(len(data := _jpeg(opaque, quality))):
             return data, "image/jpeg"
     return None
 

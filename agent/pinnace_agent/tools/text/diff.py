@@ -53,12 +53,30 @@ def line_diff(old: str, new: str, replacements: Sequence[TextReplacement], path:
         replacements: What was replaced in `old`, by position.
         path: For the head of the patch.
     """
-    old_lines, new_lines = _lines(old), _lines(new)
     changes = list(_changes(old, replacements))
     assert changes
+    return _described(old, new, changes, path, CONTEXT_LINES)
+
+
+def text_diff(old: str, new: str, path: str = "", context_lines: int = CONTEXT_LINES) -> LineDiff | None:
+    """Describe how two texts differ; None if they don't.
+
+    Args:
+        old: Before.
+        new: After.
+        path: For the head of the patch.
+        context_lines: Unchanged lines shown around a change.
+    """
+    changes = list(_compared(_lines(old), _lines(new)))
+    return _described(old, new, changes, path, context_lines) if changes else None
+
+
+def _described(old: str, new: str, changes: Sequence[Change], path: str, context_lines: int) -> LineDiff:
+    old_lines, new_lines = _lines(old), _lines(new)
+    hunks = list(_hunks(changes, len(old_lines), context_lines))
     width = len(str(max(old.count("\n"), new.count("\n")) + 1))
-    diff = "\n".join(_display(old_lines, new_lines, changes, width))
-    patch = "".join(_patch(old_lines, new_lines, changes, path))
+    diff = "\n".join(_display(old_lines, new_lines, hunks, width))
+    patch = "".join(_patch(old_lines, new_lines, hunks, path))
     return LineDiff(_sendable(diff), _sendable(patch), changes[0].new_start + 1)
 
 
@@ -185,12 +203,10 @@ def _in_order(row: _Row | None) -> list[_Row]:
     return rows
 
 
-def _display(
-    old_lines: Sequence[str], new_lines: Sequence[str], changes: Sequence[Change], width: int
-) -> Iterator[str]:
+def _display(old_lines: Sequence[str], new_lines: Sequence[str], hunks: "Sequence[_Hunk]", width: int) -> Iterator[str]:
     gap = f" {'':{width}} ..."
     shown = 0  # lines of the old text that are shown or skipped
-    for hunk in _hunks(changes, len(old_lines)):
+    for hunk in hunks:
         if hunk.start > shown:
             yield gap
         shown = hunk.start
@@ -213,9 +229,9 @@ def _numbered(marker: str, number: int, line: str, width: int) -> str:
     return f"{marker}{number + 1:>{width}} {line.removesuffix(chr(10))}"
 
 
-def _patch(old_lines: Sequence[str], new_lines: Sequence[str], changes: Sequence[Change], path: str) -> Iterator[str]:
+def _patch(old_lines: Sequence[str], new_lines: Sequence[str], hunks: "Sequence[_Hunk]", path: str) -> Iterator[str]:
     yield f"--- {path}\n+++ {path}\n"
-    for hunk in _hunks(changes, len(old_lines)):
+    for hunk in hunks:
         first, last = hunk.changes[0], hunk.changes[-1]
         new_start = first.new_start - (first.old_start - hunk.start)
         old_count = hunk.end - hunk.start
@@ -251,14 +267,14 @@ class _Hunk(NamedTuple):
     changes: Sequence[Change]
 
 
-def _hunks(changes: Sequence[Change], old_count: int) -> Iterator[_Hunk]:
+def _hunks(changes: Sequence[Change], old_count: int, context_lines: int) -> Iterator[_Hunk]:
     index = 0
     while index < len(changes):
         first = index
-        while index + 1 < len(changes) and changes[index + 1].old_start - changes[index].old_end <= 2 * CONTEXT_LINES:
+        while index + 1 < len(changes) and changes[index + 1].old_start - changes[index].old_end <= 2 * context_lines:
             index += 1
-        start = max(0, changes[first].old_start - CONTEXT_LINES)
-        end = min(old_count, changes[index].old_end + CONTEXT_LINES)
+        start = max(0, changes[first].old_start - context_lines)
+        end = min(old_count, changes[index].old_end + context_lines)
         yield _Hunk(start, end, changes[first : index + 1])
         index += 1
 

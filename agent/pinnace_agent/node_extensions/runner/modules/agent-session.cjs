@@ -24,9 +24,12 @@ const STDERR_CHARS = 4096;
 const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 const DEPTH = "PINNACE_SUBAGENT_DEPTH"; // how many agents are above this one
 const MOST_DEPTH = 4; // an extension that makes a session wherever it is loaded would never come to an end
-const LACKING = { modelRuntime: "it has the models and keys of the agent", scopedModels: "use setModel" };
 
 const depth = () => Number(process.env[DEPTH] ?? 0);
+
+function refuseDepth(name) {
+  if (!(depth() < MOST_DEPTH)) throw new Error(`${name}: ${MOST_DEPTH} agents are above this one already (${DEPTH})`);
+}
 
 /** The process of an agent, and its answers by the ids of commands. */
 class Process {
@@ -131,6 +134,7 @@ class AgentSession {
     });
     if (model) words.push("--provider", model.provider, "--model", model.id);
     if (thinkingLevel) words.push("--thinking", thinkingLevel);
+    if (this.scopedModels.length > 0) words.push("--models", this.scopedModels.map(patternOf).join(","));
     if (tools) words.push(...(tools.length > 0 ? ["--tools", tools.join(",")] : ["--no-tools"]));
     else if (noTools) words.push(noTools === "all" ? "--no-tools" : "--no-builtin-tools");
     if (excludeTools?.length > 0) words.push("--exclude-tools", excludeTools.join(","));
@@ -312,6 +316,9 @@ class AgentSession {
   get model() { return this.known.model; }
   get thinkingLevel() { return this.known.thinkingLevel; }
   get systemPrompt() { return this.known.systemPrompt; }
+  get scopedModels() { return this.options.scopedModels ?? []; }
+  get modelRuntime() { return new (require("../models.cjs").ModelRuntime)(undefined, this.who); }
+  get modelRegistry() { return require("../models.cjs").modelsOf(this.who); }
   get isStreaming() { return this.known.isStreaming; }
   get isCompacting() { return this.known.isCompacting; }
   get isRetrying() { return this.known.isRetrying; }
@@ -352,6 +359,9 @@ class AgentSession {
     return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
   }
 }
+
+/** A model in the words of `--models`, with its thinking level if it has one. */
+const patternOf = ({ model, thinkingLevel }) => `${model.provider}/${model.id}${thinkingLevel ? `:${thinkingLevel}` : ""}`;
 
 /** Serve tools to the agent of a session, whose calls have a `ctx` with no more than its folder. */
 function serveTools(tools, socket, ctx) {
@@ -409,12 +419,14 @@ function agentOf(session) {
 
 /** Start a session for an extension; see pi. What it can't be given is refused by name. */
 async function createAgentSession(options = {}) {
-  for (const [name, instead] of Object.entries(LACKING)) {
-    if (Array.isArray(options[name]) ? options[name].length > 0 : options[name] !== undefined) {
-      throw new Error(`${name} of createAgentSession is not available in pinnace: ${instead}`);
-    }
+  const { ModelRuntime } = require("../models.cjs");
+  if (options.modelRuntime !== undefined && !(options.modelRuntime instanceof ModelRuntime)) {
+    throw new Error("modelRuntime of createAgentSession must be a ModelRuntime of pinnace, which has the models and keys of the agent");
   }
-  if (!(depth() < MOST_DEPTH)) throw new Error(`createAgentSession: ${MOST_DEPTH} agents are above this one already (${DEPTH})`);
+  if (!(options.scopedModels ?? []).every((each) => each?.model?.provider && each.model.id)) {
+    throw new Error("scopedModels of createAgentSession must be a list of { model, thinkingLevel }");
+  }
+  refuseDepth("createAgentSession");
   if (options.sessionManager !== undefined && !(options.sessionManager instanceof SessionManager)) {
     throw new Error("sessionManager of createAgentSession must be a SessionManager");
   }
@@ -433,4 +445,4 @@ async function createAgentSession(options = {}) {
 /** The mode of approval in the words of a command line. */
 const approvalOf = (command) => command[command.indexOf("--tool-approval") + 1];
 
-module.exports = { createAgentSession, AgentSession };
+module.exports = { createAgentSession, AgentSession, Process, refuseDepth };

@@ -5,7 +5,7 @@
 const { spawn } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
-const { missing } = require("./missing.cjs");
+const { later, missing } = require("./missing.cjs");
 const { tui } = require("./pi-tui.cjs");
 const { keybindings, keyText } = require("../keys.cjs");
 const { Theme, theme } = require("../theme.cjs");
@@ -16,6 +16,8 @@ const VERSION = process.argv[7];
 const CONFIG_DIR_NAME = ".pi";
 const DEFAULT_MAX_LINES = 2000;
 const DEFAULT_MAX_BYTES = 50 * 1024;
+const CURRENT_SESSION_VERSION = 3;
+const DEFAULT_COMPACTION_SETTINGS = { enabled: true, reserveTokens: 16384, keepRecentTokens: 20000 };
 
 /** The folder of the user's settings, as the agent finds it. */
 const getAgentDir = () => now(undefined, "agent_dir");
@@ -229,6 +231,10 @@ const createAgentSession = own("createAgentSession", () => require("./agent-sess
 const AgentSession = own("AgentSession", () => require("./agent-session.cjs").AgentSession);
 const DefaultResourceLoader = own("DefaultResourceLoader", () => require("./resource-loader.cjs").DefaultResourceLoader);
 const createExtensionRuntime = own("createExtensionRuntime", () => require("./resource-loader.cjs").createExtensionRuntime);
+const ModelRegistry = own("ModelRegistry", () => require("../models.cjs").ModelRegistry);
+const ModelRuntime = own("ModelRuntime", () => require("../models.cjs").ModelRuntime);
+const AuthStorage = own("AuthStorage", () => require("../models.cjs").AuthStorage);
+const RpcClient = own("RpcClient", () => require("./rpc-client.cjs").RpcClient);
 
 // --- the bus and the terminal ----------------------------------------------------------------------
 
@@ -357,5 +363,43 @@ module.exports = {
   createReadTool: createReadToolDefinition, createWriteTool: createWriteToolDefinition,
   createEditTool: createEditToolDefinition, createBashTool: createBashToolDefinition,
   createGrepTool: createGrepToolDefinition, createFindTool: createFindToolDefinition,
-  createLsTool: createLsToolDefinition, keyText, readStoredCredential,
+  createLsTool: createLsToolDefinition, keyText, readStoredCredential, CURRENT_SESSION_VERSION,
+  DEFAULT_COMPACTION_SETTINGS, ModelRegistry, ModelRuntime, AuthStorage, RpcClient,
 };
+
+/** Functions and classes of ours by the module that is loaded with the first use of one. */
+const LATER = {
+  "./session-context.cjs": [
+    "parseSessionEntries", "migrateSessionEntries", "getLatestCompactionEntry", "sessionEntryToContextMessages",
+    "buildContextEntries", "buildSessionProjection", "buildSessionContext",
+  ],
+  "./compaction.cjs": [
+    "estimateTokens", "calculateContextTokens", "getLastAssistantUsage", "shouldCompact", "findTurnStartIndex", "findCutPoint",
+    "collectEntriesForBranchSummary", "prepareBranchEntries", "generateSummaryWithUsage", "generateSummary", "compact",
+    "generateBranchSummary",
+  ],
+  "./skills.cjs": [
+    "parseSkillBlock", "createSyntheticSourceInfo", "loadSkills", "loadSkillsFromDir", "formatSkillsForPrompt",
+    "loadProjectContextFiles", "hasTrustRequiringProjectResources",
+  ],
+  "./differences.cjs": ["generateDiffString", "generateUnifiedPatch", "renderDiff", "truncateToVisualLines", "formatReadLineRange"],
+  "./pictures.cjs": ["detectSupportedImageMimeTypeFromFile", "convertToPng", "resizeImage", "formatDimensionNote"],
+  "./machine.cjs": [
+    "copyToClipboard", "getPowerShellConfig", "createLocalPowerShellOperations", "createPowerShellTool",
+    "createPowerShellToolDefinition", "getReadmePath", "getDocsPath", "getExamplesPath", "wrapRegisteredTool", "wrapRegisteredTools",
+  ],
+  "./trust-store.cjs": ["ProjectTrustStore"],
+  "./model-choice.cjs": ["resolveCliModel", "resolveModelScopeWithDiagnostics"],
+  "./messages.cjs": [
+    "UserMessageComponent", "AssistantMessageComponent", "CustomMessageComponent", "BranchSummaryMessageComponent",
+    "CompactionSummaryMessageComponent", "SkillInvocationMessageComponent", "ToolExecutionComponent", "BashExecutionComponent",
+  ],
+  "./dialogs.cjs": ["ExtensionSelectorComponent", "ExtensionInputComponent", "ExtensionEditorComponent", "LoginDialogComponent"],
+  "./selectors.cjs": [
+    "ThinkingSelectorComponent", "ShowImagesSelectorComponent", "ThemeSelectorComponent", "ModelSelectorComponent",
+    "SessionSelectorComponent", "UserMessageSelectorComponent", "TreeSelectorComponent", "OAuthSelectorComponent",
+  ],
+};
+for (const [file, names] of Object.entries(LATER)) {
+  for (const name of names) module.exports[name] = later(name, () => require(file)[name]);
+}

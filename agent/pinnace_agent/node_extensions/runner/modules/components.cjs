@@ -72,6 +72,7 @@ class Box extends Container {
     Object.assign(this, { paddingX, paddingY, background });
   }
   setBgFn(background) { this.background = background; }
+  setPaddingX(padding) { this.paddingX = padding; }
   render(width) {
     if (this.children.length === 0) return [];
     const margin = " ".repeat(this.paddingX);

@@ -9,9 +9,16 @@
 const { installed } = require("./installed.cjs");
 
 function missing(specifier, name, load) {
+  return standIn(name, () => installed(specifier)?.[name] ?? load?.(), specifier);
+}
+
+/** Stands for a function or a class of ours, which is loaded with its first use. */
+const later = (name, load) => standIn(name, load);
+
+function standIn(name, load, specifier) {
   let real;
   const found = () => {
-    real ??= installed(specifier)?.[name] ?? load?.();
+    real ??= load();
     if (real === undefined) {
       throw new Error(`${name} of ${specifier} is not available in pinnace; see docs/typescript-extensions.md`);
     }
@@ -21,8 +28,11 @@ function missing(specifier, name, load) {
   };
   let linked;
   const target = function () {};
+  Object.defineProperty(target, "name", { value: name });
   const stand = new Proxy(target, {
     get(_target, member) {
+      // Once there may be instances, `instanceof` must find them.
+      if (member === "prototype" && real?.prototype) return real.prototype;
       // What `class … extends`, promises and printing read is no use of it.
       if (member === "prototype" || member === "then" || member === "name" || typeof member === "symbol") return target[member];
       return Reflect.get(found(), member);
@@ -33,4 +43,4 @@ function missing(specifier, name, load) {
   return stand;
 }
 
-module.exports = { missing };
+module.exports = { missing, later };

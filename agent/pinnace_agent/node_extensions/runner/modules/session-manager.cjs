@@ -2,7 +2,7 @@
  * `SessionManager` of pi: the entries of one session, in a file of pi's format or in memory.
  *
  * For sessions of extensions, which another agent works on: entries are kept here until it is started, and are read from its
- * file from then on. The meaning of a branch is the agent's (`session_context`). The user's own session is `ctx.sessionManager`.
+ * file from then on. The user's own session is `ctx.sessionManager`.
  */
 
 "use strict";
@@ -11,6 +11,7 @@ const { randomBytes } = require("node:crypto");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
+const { buildContextEntries, buildSessionContext, buildSessionProjection, unusedId } = require("./session-context.cjs");
 const { foldersIn, listed } = require("./session-list.cjs");
 const { now } = require("../wire.cjs");
 
@@ -212,23 +213,17 @@ class SessionManager {
     return roots;
   }
 
-  buildContextEntries() { return this.getBranch(); }
-  buildSessionContext() { return now(undefined, "session_context", this.getBranch()); }
+  buildContextEntries() { return buildContextEntries(this.getBranch(), this.getLeafId()); }
+  buildSessionProjection() { return buildSessionProjection(this.getBranch(), this.getLeafId()); }
+  buildSessionContext() { return buildSessionContext(this.getBranch(), this.getLeafId()); }
 
   // --- writing, before an agent works on it ------------------------------------------------------------
 
   #append(type, fields) {
     if (this.#size >= 0) throw new Error("an agent works on this session, or it has a file: it can't be appended to here");
-    const entry = { type, id: this.#newEntryId(), parentId: this.#leafId, timestamp: new Date().toISOString(), ...fields };
+    const entry = { type, id: unusedId((id) => this.#byId.has(id)), parentId: this.#leafId, timestamp: new Date().toISOString(), ...fields };
     this.#take([entry]);
     return entry.id;
-  }
-
-  #newEntryId() {
-    for (;;) {
-      const id = randomBytes(4).toString("hex");
-      if (!this.#byId.has(id)) return id;
-    }
   }
 
   appendMessage(message) { return this.#append("message", { message }); }

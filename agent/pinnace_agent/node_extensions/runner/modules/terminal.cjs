@@ -55,20 +55,6 @@ class KeybindingsManager {
   }
 }
 
-const SHIFT = 1;
-const KEYPAD = "0123456789./*-+\0=,"; // from the key 57399 on
-
-/** The character of a key in kitty's protocol; undefined: it is none, or is pressed with more than shift and the locks. */
-function decodeKittyPrintable(data) {
-  const [, code, shifted, modifiers] = /^\x1b\[(\d+)(?::(\d*))?(?::\d*)?(?:;(\d+)(?::\d+)?)?u$/.exec(data) ?? [];
-  const bits = Number(modifiers ?? 1) - 1;
-  if (code === undefined || (bits & ~(SHIFT | 64 | 128)) !== 0) return undefined;
-  const key = Number((bits & SHIFT && shifted) || code);
-  const point = KEYPAD.codePointAt(key - 57399) ?? key;
-  const isNone = point < 32 || point === 127 || point > 0x10ffff || (point >= 0xe000 && point <= 0xf8ff);
-  return isNone ? undefined : String.fromCodePoint(point);
-}
-
 // --- what it can show ------------------------------------------------------------------------------
 
 // The client draws text; it decides about colours and addresses itself.
@@ -133,7 +119,6 @@ function imageFallback(mimeType, dimensions, filename) {
 
 // --- lines -----------------------------------------------------------------------------------------
 
-const stripTerminalSequences = (text) => text.replace(SEQUENCE, "");
 const replaceControlCharacters = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, " ");
 
 /** Some columns of a line, with the colours that are in force there. `strict`: nothing is wider than the last one. */
@@ -158,9 +143,9 @@ function sliceByColumn(line, from, length, strict = false) {
 }
 
 module.exports = {
-  getKeybindings, setKeybindings, KeybindingsManager, decodeKittyPrintable, getCapabilities, detectCapabilities: getCapabilities,
+  getKeybindings, setKeybindings, KeybindingsManager, getCapabilities, detectCapabilities: getCapabilities,
   setCapabilities, setCapabilityOverrides: setCapabilities, resetCapabilitiesCache() {}, getCellDimensions, setCellDimensions() {},
   hyperlink, getImageDimensions, getPngDimensions: reader("image/png"), getJpegDimensions: reader("image/jpeg"),
-  getGifDimensions: reader("image/gif"), getWebpDimensions: reader("image/webp"), imageFallback, stripTerminalSequences,
+  getGifDimensions: reader("image/gif"), getWebpDimensions: reader("image/webp"), imageFallback,
   replaceControlCharacters, sliceByColumn, isViewportTUI: () => false, TUI_KEYBINDINGS,
 };

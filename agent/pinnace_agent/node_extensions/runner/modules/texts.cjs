@@ -132,6 +132,29 @@ function matchesKey(data, key) {
   return normal(isShifted ? `shift+${found}` : found) === normal(key) || found === key;
 }
 
+const LOCKS = 64 | 128;
+const KEYPAD = { first: 57399, signs: "0123456789./*-+\0=," };
+
+/** The character that a terminal with kitty's protocol sends as a number, with Shift at most; undefined: it is something else. */
+function decodeKittyPrintable(data) {
+  const [, code, shifted, modifiers] = /^\x1b\[(\d+)(?::(\d*))?(?::\d*)?(?:;(\d+)(?::\d+)?)?u$/.exec(data) ?? [];
+  if (code === undefined) return undefined;
+  const bits = Number(modifiers ?? 1) - 1;
+  const sent = Number((bits & 1 && shifted) || code);
+  const found = KEYPAD.signs.charCodeAt(sent - KEYPAD.first) || sent;
+  const isPrivate = found >= 0xe000 && found <= 0xf8ff; // keys without a character
+  return (bits & ~LOCKS & ~1) !== 0 || !(found >= 32) || found === 127 || isPrivate || found > 0x10ffff ? undefined : String.fromCodePoint(found);
+}
+
+/** Where a list is after a page up or down; undefined: the key is neither. */
+function getSelectPageIndex(bindings, data, selectedIndex, itemCount, pageSize) {
+  const step = bindings.matches(data, "tui.select.pageUp") ? -pageSize : bindings.matches(data, "tui.select.pageDown") ? pageSize : undefined;
+  return step === undefined ? undefined : Math.max(0, Math.min(itemCount - 1, selectedIndex + step));
+}
+
+/** A text without what changes how a terminal draws. */
+const stripTerminalSequences = (text) => text.replace(SEQUENCE, "");
+
 const isKeyRelease = () => false;
 const isKeyRepeat = () => false;
 const isKittyProtocolActive = () => false;
@@ -166,5 +189,6 @@ function fuzzyFilter(items, query, textOf) {
 
 module.exports = {
   SEQUENCE, graphemes, visibleWidth, truncateToWidth, wrapTextWithAnsi, CURSOR_MARKER, Key, parseKey, matchesKey, isKeyRelease,
-  isKeyRepeat, isKittyProtocolActive, isFocusable, renderFakeCursor, fuzzyMatch, fuzzyFilter,
+  isKeyRepeat, decodeKittyPrintable, getSelectPageIndex, stripTerminalSequences, isKittyProtocolActive, isFocusable,
+  renderFakeCursor, fuzzyMatch, fuzzyFilter,
 };
