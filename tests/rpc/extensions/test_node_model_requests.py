@@ -175,3 +175,34 @@ def test_keys_of_the_environment_are_found_by_their_provider(scripted: Start) ->
     imports = 'import { findEnvKeys, getEnvApiKey } from "@earendil-works/pi-ai/compat";'
     one = scripted(extension(body, imports), env={"GROQ_API_KEY": "a-key"})
     assert ["a-key", ["GROQ_API_KEY"], None, None] == outcome(one)
+
+
+def test_a_request_is_repeated_as_the_policy_says(scripted: Start) -> None:
+    """A failure that may pass is tried again, another one is not, and giving up while it waits is an abort."""
+    body = """
+        const policy = { enabled: true, maxRetries: 1, baseDelayMs: 1 };
+        const produce = () => complete(ctx.model, { messages: [user("hm?")] });
+        const calls = [];
+        const note = (name) => (...values) => calls.push([name, ...values.slice(0, 2)]);
+        const names = ["onRetryScheduled", "onRetryAttemptStart", "onRetryFinished"];
+        const callbacks = Object.fromEntries(names.map((each) => [each, note(each)]));
+        const reasons = [];
+        for (const given of [policy, policy, undefined]) {
+          reasons.push((await retryAssistantCall(produce, given, undefined, callbacks)).stopReason);
+        }
+        const { signal } = (() => { const made = new AbortController(); made.abort(); return made; })();
+        const slow = { ...policy, baseDelayMs: 60000 };
+        reasons.push((await retryAssistantCall(produce, slow, signal, callbacks)).stopReason);
+        show([reasons, calls]);
+    """
+    imports = 'import { complete, retryAssistantCall } from "@earendil-works/pi-ai";'
+    busy: Scripted = {"error": {"status": 503, "message": "overloaded"}}
+    one = scripted(extension(body, imports), [busy, {"text": "yes"}, busy, busy, busy, busy])
+    reasons, calls = outcome(one)
+    assert ["stop", "error", "error", "aborted"] == reasons
+    scheduled, begun = ["onRetryScheduled", 1, 1], ["onRetryAttemptStart"]
+    assert [
+        *(scheduled, begun, ["onRetryFinished", True, 1]),
+        *(scheduled, begun, ["onRetryFinished", False, 1]),
+        *(scheduled, ["onRetryFinished", False, 1]),
+    ] == calls

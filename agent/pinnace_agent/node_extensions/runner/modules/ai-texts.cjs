@@ -4,6 +4,7 @@
 
 const crypto = require("node:crypto");
 const process = require("node:process");
+const timers = require("node:timers/promises");
 const { now } = require("../wire.cjs");
 
 // --- JSON ------------------------------------------------------------------------------------------
@@ -79,6 +80,32 @@ const DEFAULT_MAX_AGENT_RETRY_DELAY_MS = 60_000;
 const retryDelayMs = ({ baseDelayMs, maxAgentDelayMs }, attempt) =>
   Math.min(baseDelayMs * 2 ** Math.max(0, attempt - 1), maxAgentDelayMs ?? DEFAULT_MAX_AGENT_RETRY_DELAY_MS);
 
+/** Call what produces an answer until it is no failure that may pass, as often as the policy allows. */
+async function retryAssistantCall(produce, policy, signal, callbacks) {
+  const most = policy?.enabled ? policy.maxRetries : 0;
+  for (let attempt = 0; ; ) {
+    const answer = await produce();
+    const { stopReason, errorMessage } = answer;
+    const isLast = stopReason !== "error" || attempt >= most || !isRetryableAssistantError(answer);
+    if (isLast) {
+      const isDone = stopReason !== "error" && stopReason !== "aborted";
+      if (attempt > 0) await callbacks?.onRetryFinished?.(isDone, attempt, ...(stopReason === "error" ? [errorMessage] : []));
+      return answer;
+    }
+    attempt += 1;
+    const delay = retryDelayMs(policy, attempt);
+    await callbacks?.onRetryScheduled?.(attempt, most, delay, errorMessage);
+    try {
+      await timers.setTimeout(delay, undefined, { signal });
+    } catch {
+      await callbacks?.onRetryFinished?.(false, attempt, errorMessage);
+      const { errorMessage: _failure, ...rest } = answer;
+      return { ...rest, stopReason: "aborted" };
+    }
+    await callbacks?.onRetryAttemptStart?.();
+  }
+}
+
 const formatThrownValue = (value) => (value instanceof Error ? value.message || value.name : String(value));
 
 function extractDiagnosticError(error) {
@@ -121,6 +148,6 @@ const getClientVersion = (identity) => identity?.version ?? PI_AI_VERSION;
 module.exports = {
   repairJson, parseJsonWithRepair, parseStreamingJson, parseToolCallArguments, validateToolArguments, validateToolCall,
   sanitizeSurrogates, isContextOverflow, isRetryableAssistantError, isRecoverableLength, DEFAULT_MAX_AGENT_RETRY_DELAY_MS,
-  retryDelayMs, formatThrownValue, extractDiagnosticError, createAssistantMessageDiagnostic, appendAssistantMessageDiagnostic,
+  retryDelayMs, retryAssistantCall, formatThrownValue, extractDiagnosticError, createAssistantMessageDiagnostic, appendAssistantMessageDiagnostic,
   uuidv7, PI_AI_VERSION, PI_ATTRIBUTION, getClientVersion,
 };

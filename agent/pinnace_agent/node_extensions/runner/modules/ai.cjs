@@ -48,6 +48,7 @@ const LATER = {
     ...["validateToolArguments", "isContextOverflow", "isRetryableAssistantError", "isRecoverableLength", "uuidv7", "formatThrownValue"],
     ...["extractDiagnosticError", "createAssistantMessageDiagnostic", "appendAssistantMessageDiagnostic", "sanitizeSurrogates"],
     ...["getClientVersion", "PI_AI_VERSION", "PI_ATTRIBUTION", "DEFAULT_MAX_AGENT_RETRY_DELAY_MS", "retryDelayMs"],
+    "retryAssistantCall",
   ],
 };
 // A module below `pi-ai/api` has the functions of that API.

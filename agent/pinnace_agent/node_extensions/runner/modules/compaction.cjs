@@ -171,7 +171,7 @@ async function written(what, messages, model, wording, options) {
   const reasoning = model.reasoning && thinkingLevel && thinkingLevel !== "off" ? { reasoning: thinkingLevel } : {};
   const asked = { ...request, ...reasoning, signal, cacheRetention: "none" };
   const produce = async () => streamFn ? (await streamFn(model, context, asked)).result() : completeSimple(model, context, asked);
-  const answer = await (retryAssistantCall ? retryAssistantCall(produce, retry, signal, callbacks) : produce());
+  const answer = await retryAssistantCall(produce, retry, signal, callbacks);
   if (answer.stopReason === "error") throw new Error(`${what} failed: ${answer.errorMessage || "Unknown error"}`);
   if (answer.stopReason === "length") throw new Error(`${what} failed: the summary is incomplete, since the model has reached its limit of tokens`);
   if (answer.content.some((each) => each.type === "toolCall")) throw new Error(`${what} failed: the model has called a tool`);
