@@ -157,6 +157,9 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so.")
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
+@click.option(
+    "--protocol-version", "versions", multiple=True, type=click.IntRange(1, 2), help="Only this one; else each."
+)
 @click.option("--strict", is_flag=True, help="The rules of this project's own bind every agent.")
 @click.option("--jobs", type=Jobs(), default="auto", show_default=True, help=JOBS_HELP)
 @click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
@@ -169,10 +172,19 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
     """Play scenarios against COMMAND, an agent of the Agent Client Protocol."""
-    from pinnace_fuzz.acp.conduct import AcpOptions, chosen, conduct, editor_adapter, opened, reason_not_to_run
+    from pinnace_fuzz.acp.conduct import (
+        VERSIONS,
+        AcpOptions,
+        chosen,
+        conduct,
+        editor_adapter,
+        opened,
+        reason_not_to_run,
+    )
     from pinnace_fuzz.judge.session import NoSuchScenario
 
     _check_requirements(formats, given, ("only", "skip", "dryrun", "known"))
+    versions = tuple(sorted(set(given["versions"]))) or VERSIONS
     former = _read_reports(given["known"])
     options = AcpOptions(
         command=command,
@@ -183,6 +195,7 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
         baseline=given["baseline"],
         is_strict=given["strict"],
         patience=given["patience"],
+        versions=versions,
         requirements=given["requirements"],
     )
     try:
