@@ -333,6 +333,15 @@ def read_file(path: FilePath) -> list[AcpScenario]:
     return [scenario for group in groups for scenario in group]
 
 
+def read_scenario(source: Mapping[str, Json]) -> AcpScenario:
+    """Read a scenario as it was written, spelled out.
+
+    Raises:
+        FieldError: It is invalid.
+    """
+    return _scenario(source, (), "")
+
+
 def _rows(item: Any, path: Path) -> Iterable[Mapping[str, Json]]:
     """Spell out a scenario with `each`: one for each row, with the row's values in the holes `${name}`."""
     whole = as_object(item)

@@ -167,6 +167,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("--report", "formats", type=Formats(), default="", help=f"{','.join(FORMATS)}; into --out.")
 @click.option("--requirements", default="", metavar="SET", help="Judge by a frozen set of requirements alone.")
 @click.option("--location", type=RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
+@click.option("--reproduce", type=click.Path(path_type=Path, file_okay=False), help="Write a script for each finding.")
 @click.option("--known", multiple=True, type=REPORT, help="A JSON report of a former state: only new findings fail.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
@@ -209,6 +210,10 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
             run = conduct(dataclasses.replace(options, log=progress.log, watch=progress.watch))
     except NoSuchScenario as error:
         raise click.UsageError(str(error)) from None
+    if given["reproduce"] is not None:
+        from pinnace_fuzz.acp.reproducing import HELPERS, play_of
+
+        _reproductions(run, options.adapter, given["reproduce"], play_of, HELPERS)
     return _reported(run._replace(location=given["location"]), given["out"], formats, former, is_whole=given["verbose"])
 
 
@@ -352,12 +357,12 @@ def _reported(run: Any, out: Path, formats: tuple[str, ...], former: Sequence[An
     return code
 
 
-def _reproductions(run: Any, adapter_: Any, folder: Path) -> None:
+def _reproductions(run: Any, adapter_: Any, folder: Path, *reader: Any) -> None:
     from pinnace_fuzz.judge.html.reading import read_report
     from pinnace_fuzz.judge.reports.json_report import as_json
     from pinnace_fuzz.judge.reports.reproducing import write_reproductions
 
-    for path in write_reproductions(read_report(as_json(run), 1), adapter_, folder):
+    for path in write_reproductions(read_report(as_json(run), 1), adapter_, folder, *reader):
         click.echo(str(path / "reproduce.sh"), err=True)
 
 
