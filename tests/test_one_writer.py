@@ -46,6 +46,7 @@ DESCRIPTOR_WRITERS: Final = {
 FILE_MAKERS: Final = {
     "pinnace_agent.files.atomic_file": {
         "agent/pinnace_agent/session/library.py",
+        "agent/pinnace_agent/session/archive.py",  # the ids of sessions
         "agent/pinnace_agent/session/opening.py",
         "agent/pinnace_agent/export/exporting.py",
         "agent/pinnace_agent/files/json_file.py",  # settings, logins and decisions of the user

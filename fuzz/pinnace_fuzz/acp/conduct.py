@@ -36,7 +36,7 @@ VERSIONS: Final = tuple(SCHEMAS)
 """Those of the protocol."""
 OURS: Final = "pinnace"
 """What `agentInfo.name` is of this project's agent."""
-SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status")
+SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status", "archive")
 """Those that a scenario may need."""
 OF_OURS: Final = ("files", "forms", "logins", "subagents", "steering", "approval", "cancels", "pinnace")
 """What no capability says, and this project's agent has."""

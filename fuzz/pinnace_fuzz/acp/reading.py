@@ -29,6 +29,7 @@ NEEDS: Final[Mapping[str, str]] = {
     "fork": "`sessionCapabilities.fork`",
     "title": "`sessionCapabilities.title`",
     "status": "`sessionCapabilities.status`",
+    "archive": "`sessionCapabilities.archive`",
     "auth-status": "`auth.status`",
     "logout": "`auth.logout`",
     "logins": "`authenticate` with `login-xai` logs in with a code, at a server that the judge plays",

@@ -161,7 +161,7 @@ class Connection:
                 self._check_stored(request.method)
                 shows = self._translation.shows_history(request.method, params)
                 self._begin(request.id, partial(self._open_stored, params, shows=shows))
-            case "delete" | "fork" | "set_title" | "status":
+            case "delete" | "fork" | "set_title" | "status" | "archive" | "unarchive":
                 if (library := self._library) is None:
                     raise _unknown_method(request.method)
                 works: Mapping[str, Callable[[Library, Params], Awaitable[Mapping[str, object] | NamedSession]]] = {
@@ -169,6 +169,8 @@ class Connection:
                     "fork": self._fork,
                     "set_title": self._set_title,
                     "status": self._status,
+                    "archive": self._archive,
+                    "unarchive": self._unarchive,
                 }
                 self._begin(request.id, partial(works[operation], library, params))
             case "auth_status":
@@ -314,7 +316,8 @@ class Connection:
         cursor = params.nullable_text("cursor")
         if self._library is None:
             return {"sessions": []}
-        read = partial(self._library.page, cwd, cursor, trio.from_thread.check_cancelled)
+        archived = params.nullable_text("archived") or "exclude"
+        read = partial(self._library.page, cwd, cursor, archived, trio.from_thread.check_cancelled)
         return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def _delete(self, library: Library, params: Params) -> dict[str, object]:
@@ -324,6 +327,20 @@ class Connection:
         await self._agents.remove(session_id)
         await trio.to_thread.run_sync(library.delete, session_id)
         await self._agents.forget(session_id)
+        return {"_meta": {}}
+
+    async def _archive(self, library: Library, params: Params) -> dict[str, object]:
+        """Archive a session, which is closed first: its work ends, and its agent."""
+        session_id = params.text("sessionId")
+        async with self._opening_alone(session_id):
+            if (session := self._sessions.get(session_id)) is not None:
+                await session.close()
+            await self._agents.remove(session_id)
+            await trio.to_thread.run_sync(library.archive, session_id)
+        return {"_meta": {}}
+
+    async def _unarchive(self, library: Library, params: Params) -> dict[str, object]:
+        await trio.to_thread.run_sync(library.unarchive, params.text("sessionId"))
         return {"_meta": {}}
 
     # Sessions.

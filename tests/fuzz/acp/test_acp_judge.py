@@ -86,6 +86,8 @@ FAULTS = {
     "needs-no-login": ("R-ACP-83", "AUT/a-logout-without-a-login"),
     "keeps-its-status": ("R-ACP-84", "AUT/in-and-out"),
     "offers-all-logins": ("R-ACP-85", "AUT/the-methods-offered"),
+    "lists-the-archived": ("R-ACP-86", "SES/archive"),
+    "knows-every-filter": ("R-ACP-87", "SES/archive-again"),
 }
 """A fault of the tiny agent of version 1 -> the rule that it breaks, and the scenario that must show it."""
 FAULTS_V2 = {
@@ -140,6 +142,8 @@ FAULTS_V2 = {
     "closes-no-twice": ("R-ACP-126", "SES2/close-an-unknown-session"),
     "deletes-nothing": ("R-ACP-28", "SES2/delete"),
     "no-options": ("R-ACP-35", "SES2/options"),
+    "lists-the-archived": ("R-ACP-86", "SES2/archive"),
+    "knows-every-filter": ("R-ACP-87", "SES2/archive-again"),
     "forgets-the-background": ("R-ACP-131", "SES2/work-in-the-background"),
 }
 """Likewise of the tiny agent of version 2."""

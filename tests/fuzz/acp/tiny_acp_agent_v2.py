@@ -96,7 +96,12 @@ def stored_sessions() -> dict[str, Any]:
 
 def save(session: Session) -> None:
     stored = stored_sessions()
-    stored[session.id] = {"cwd": session.cwd, "messages": session.messages, "shown": session.shown}
+    stored[session.id] = {
+        **stored.get(session.id, {}),
+        "cwd": session.cwd,
+        "messages": session.messages,
+        "shown": session.shown,
+    }
     STORE.write_text(json.dumps(stored))
 
 
@@ -342,7 +347,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     return {
         "protocolVersion": version if is_wrong("any-version") else 2,
         "info": {"name": "tiny", "version": "2"},
-        "capabilities": {"session": {"delete": {}}, "auth": {}},
+        "capabilities": {"session": {"delete": {}, "archive": {}}, "auth": {}},
         "authMethods": methods if has_terminal else methods[:1],
     }
 
@@ -404,9 +409,27 @@ async def close(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def listed(params: dict[str, Any]) -> dict[str, Any]:
+    archived = params.get("archived") or "exclude"
+    if archived not in ("exclude", "include", "only") and not is_wrong("knows-every-filter"):
+        raise Refused(-32602, "archived: unknown")
     found = {} if is_wrong("lists-nothing") else stored_sessions()
-    rows = [{"sessionId": each, "cwd": stored["cwd"]} for each, stored in found.items()]
+    rows = []
+    for identity, stored in found.items():
+        is_archived = stored.get("archived", False)
+        if archived == "include" or is_wrong("lists-the-archived") or is_archived == (archived == "only"):
+            rows.append({"sessionId": identity, "cwd": stored["cwd"], "archived": is_archived})
     return {"sessions": [row for row in rows if params.get("cwd") in (None, row["cwd"])]}
+
+
+async def archive(params: dict[str, Any], *, archived: bool) -> dict[str, Any]:
+    if archived and params["sessionId"] in SESSIONS:
+        await close(params)
+    sessions = stored_sessions()
+    if params["sessionId"] not in sessions:
+        raise Refused(-32002, "no such session", sessionId=params["sessionId"])
+    sessions[params["sessionId"]]["archived"] = archived
+    STORE.write_text(json.dumps(sessions))
+    return {}
 
 
 def delete(params: dict[str, Any]) -> dict[str, Any]:
@@ -451,6 +474,8 @@ async def answer(method: str, params: dict[str, Any], identity: Any) -> dict[str
         return None
     if method == "session/close":
         return await close(params)
+    if method in ("session/archive", "session/unarchive"):
+        return await archive(params, archived=method == "session/archive")
     if method not in METHODS:
         if is_wrong("knows-everything"):
             return {}

@@ -83,6 +83,7 @@ def test_capabilities_are_objects_and_methods_to_log_in_bring_both_methods(acp2:
             "fork": {},
             "title": {},
             "status": {},
+            "archive": {},
         },
         "auth": {"status": {}},
     }

@@ -41,6 +41,8 @@ class Version2:
         "session/fork": "fork",
         "session/set_title": "set_title",
         "session/status": "status",
+        "session/archive": "archive",
+        "session/unarchive": "unarchive",
         "auth/status": "auth_status",
         "session/set_config_option": "set_option",
         "session/prompt": "prompt",
@@ -86,7 +88,7 @@ class Version2:
             "additionalDirectories": {},
         }
         if offer.is_persistent:
-            session |= {"delete": {}, "fork": {}, "title": {}, "status": {}}
+            session |= {"delete": {}, "fork": {}, "title": {}, "status": {}, "archive": {}}
         return {
             "protocolVersion": self.version,
             "info": {"name": "pinnace", "title": "pinnace", "version": offer.release},
