@@ -29,6 +29,7 @@ DESCRIPTOR_WRITERS: Final = {
     "agent/pinnace_agent/session/store/lease.py": "who has a session open",
     "agent/pinnace_agent/session/store/quarantine.py": "a copy of what was in a session file",
     "agent/pinnace_agent/files/atomic_file.py": "what its importers have redacted, or a copy of a file of the user's",
+    "rpc/pinnace_rpc/acp/relay_program.py": "to the agent that it runs for: what a server of the editor answers",
     "rpc/pinnace_rpc/batch/coordinator.py": "a constant text, in a handler of signals",
     "rpc/pinnace_rpc/attach/pump.py": "what an agent has redacted, byte for byte",
     "rpc/pinnace_rpc/embedded/thread.py": "one byte that wakes the loop of a program",

@@ -371,7 +371,7 @@ def test_an_archived_session_is_not_listed_unless_it_is_asked_for(acp: StartAcp,
         agent.call("session/prompt", sessionId=each, prompt=text("a"))
 
     def listed(**filters: str) -> dict[str, bool]:
-        return {each["sessionId"]: each["archived"] for each in agent.call("session/list", **filters)["sessions"]}
+        return {each["sessionId"]: each["archived"] for each in agent.call("session/list", filters)["sessions"]}
 
     for _ in range(2):
         assert agent.call("session/archive", sessionId=session) == {"_meta": {}}

@@ -86,7 +86,7 @@ class Version1:
             "agentCapabilities": {
                 "loadSession": offer.is_persistent,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": True, "sse": False},
+                "mcpCapabilities": {"http": True, "sse": False, "acp": True},
                 "sessionCapabilities": sessions,
                 "auth": {"logout": {}, "status": {}},
             },

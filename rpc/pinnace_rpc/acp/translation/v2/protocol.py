@@ -84,7 +84,7 @@ class Version2:
         """Return what this agent offers. Methods to log in bring `auth/login` and `auth/logout`."""
         session: dict[str, object] = {
             "prompt": {"image": {}, "embeddedContext": {}},
-            "mcp": {"stdio": {}, "http": {}},
+            "mcp": {"stdio": {}, "http": {}, "acp": {}},
             "additionalDirectories": {},
         }
         if offer.is_persistent:
