@@ -465,11 +465,16 @@ def replay(command: tuple[str, ...], adapter_name: str, files: tuple[Path, ...],
 @click.option("--follow", is_flag=True, help="Wait for more, as a log grows.")
 @click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True)
 @click.option("--ours", is_flag=True, help="Hold it to the rules of this project's own, too.")
-def observe(file: Path, follow: bool, profile: str, ours: bool) -> int:
-    """Judge a recorded trace, a transcript, or a log of records, also from production."""
+@click.option(
+    "--itf", type=click.Path(path_type=Path, dir_okay=False), help="Write it for tools of TLA+ and Quint, too."
+)
+def observe(file: Path, follow: bool, profile: str, ours: bool, itf: Path | None) -> int:
+    """Judge a recorded trace, also in ITF, a transcript, or a log of records, also from production."""
     from pinnace_fuzz.judge.logs import observe_file
 
-    return observe_file(file, profile, is_following=follow, is_ours=ours, log=click.echo)
+    if follow and itf is not None:
+        raise click.UsageError("--itf goes with no --follow: a run in ITF has its end")
+    return observe_file(file, profile, is_following=follow, is_ours=ours, log=click.echo, itf=itf)
 
 
 @program.command()
