@@ -1,10 +1,10 @@
 """MCP servers that the editor serves over its own connection (`mcpServers` of the type `acp`).
 
-An agent has servers that are programs. For such a server it starts the relay (`relay_program.py`), which joins its
-standard streams to a socket here; what comes is passed on as `mcp/message`, and the answers go back. The messages are
-those of MCP 2026-07-28, which needs no handshake: `initialize` is refused, so that the agent asks by discovery. The
-sockets are in a folder of the user's alone, and end with the connection of the editor. Must not know what a message
-means but whether it is a request, and which one is cancelled.
+An agent has servers that are programs. For such a server it starts the relay (`pinnace_agent.mcp.relay_program`), which
+joins its standard streams to a socket here; what comes is passed on as `mcp/message`, and the answers go back. The
+messages are those of MCP 2026-07-28, which needs no handshake: `initialize` is refused, so that the agent asks by
+discovery. The sockets are in a folder of the user's alone, and end with the connection of the editor. Must not know
+what a message means but whether it is a request, and which one is cancelled.
 """
 
 import json
@@ -12,7 +12,6 @@ import math
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,12 +22,13 @@ from typing import Any, Final
 import trio
 
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.shell.own_programs import own_program
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Reply
 from pinnace_spec.wire.framing import LineDecoder, TooLong
 
 METHOD: Final = "mcp/message"
-RELAY: Final = Path(__file__).with_name("relay_program.py")
+_RUN: Final = "from pinnace_agent.mcp.relay_program import main; sys.exit(main(sys.argv[1:]))"
 _CHUNK_BYTES: Final = 64 * 1024
 _BACKLOG: Final = 16
 _PREFIX: Final = "pinnace-mcp-"
@@ -85,7 +85,7 @@ class McpBridge:
             self._nursery.start_soon(
                 self._listen, trio.SocketListener(trio.socket.from_stdlib_socket(bound)), server_id
             )
-        return (sys.executable, "-I", "-S", str(RELAY), str(self._places[server_id]))
+        return (*own_program(_RUN), str(self._places[server_id]))
 
     def notified(self, params: Json) -> None:
         """Take a notification of the editor's about a request that is open; others are ignored."""
