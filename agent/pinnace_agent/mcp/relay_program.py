@@ -23,11 +23,11 @@ def main(arguments: Sequence[str]) -> int:
         arguments: The path of the socket.
     """
     protect()
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)  # which a sandbox may forbid
         connection.connect(arguments[0])
     except OSError as error:
-        os.write(2, f"the editor that serves this MCP server is gone: {error.strerror}\n".encode())
+        os.write(2, f"the editor that serves this MCP server can't be reached: {error.strerror}\n".encode())
         return 1
     threading.Thread(target=_pass_input_on, args=(connection,), daemon=True).start()
     with connection:
