@@ -22,6 +22,7 @@ DESCRIPTOR_WRITERS: Final = {
     "agent/pinnace_agent/shell/watchdog.py": "a pipe to the watchdog: numbers of processes",
     "agent/pinnace_agent/sandbox/gate.py": "one byte that lets a program go on",
     "agent/pinnace_agent/sandbox/landlock_program.py": "to the agent that it runs, and to stderr as a shell would",
+    "agent/pinnace_agent/mcp/relay_program.py": "to the agent that it runs for: what a server of the editor answers",
     "agent/pinnace_agent/mcp/extension.py": "what servers log, redacted",
     "agent/pinnace_agent/node_extensions/blocking.py": "a pipe to extensions, which have all rights of the process",
     "agent/pinnace_agent/node_extensions/process.py": "a pipe to extensions, which have all rights of the process",
@@ -46,6 +47,7 @@ DESCRIPTOR_WRITERS: Final = {
 FILE_MAKERS: Final = {
     "pinnace_agent.files.atomic_file": {
         "agent/pinnace_agent/session/library.py",
+        "agent/pinnace_agent/session/archive.py",  # the ids of sessions
         "agent/pinnace_agent/session/opening.py",
         "agent/pinnace_agent/export/exporting.py",
         "agent/pinnace_agent/files/json_file.py",  # settings, logins and decisions of the user

@@ -29,7 +29,7 @@ LOCKS = {
 # Code, marks of typed packages, and data that code reads; the last three are pages.
 # C: what a chaos run compiles for itself where there is a compiler; nothing is compiled when this is installed.
 SHIPPED_SUFFIXES = {".py", ".typed", ".toml", ".json", ".md", ".html", ".css", ".js", ".mjs", ".cjs", ".c"}
-PUBLISHED_SUFFIXES = {".mmd", ".scxml", ".svg", ".yaml", ".pml", ".ts", ".jsonl", ".txt"}
+PUBLISHED_SUFFIXES = {".mmd", ".qnt", ".scxml", ".svg", ".yaml", ".pml", ".ts", ".jsonl", ".txt"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -141,7 +141,12 @@ def list_all_sessions(root: Path, folder: SessionFolder, report: Report = _ignor
 
 
 def page_of_sessions(
-    folder: SessionFolder, cwd: str | None, cursor: str | None, limit: int, check: Callable[[], object]
+    folder: SessionFolder,
+    cwd: str | None,
+    cursor: str | None,
+    limit: int,
+    check: Callable[[], object],
+    wants: Callable[[str], bool] = lambda session_id: True,
 ) -> SessionPage:
     """Return the next sessions, those whose files were written to last first.
 
@@ -154,6 +159,7 @@ def page_of_sessions(
         cursor: Of the former page; None: the first one.
         limit: How many to return at most.
         check: Called before each file, and may raise to end the reading.
+        wants: Whether the session with an id is one of those that are listed.
 
     Raises:
         NoCursor: The cursor is none.
@@ -164,7 +170,7 @@ def page_of_sessions(
     for number, place in enumerate(places if after is None else [each for each in places if each < after], 1):
         check()
         header = _header(place.path)
-        if header is not None and (cwd is None or _is_of(header, cwd, folder)):
+        if header is not None and (cwd is None or _is_of(header, cwd, folder)) and wants(str(header["id"])):
             info = _info(place.path, _ignore)
             if info is not None:
                 infos.append(info)

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from pinnace_fuzz.acp.observer import Fault, Observer
+from pinnace_fuzz.acp.observer_v2 import ObserverV2
 from pinnace_fuzz.acp.schema import NotOfTheSchema, check_call, check_result
 from pinnace_fuzz.harness.agent_process import AgentGone, AgentProcess, DriverTimeout
 from pinnace_spec.observers.verdicts import Direction
@@ -75,6 +76,10 @@ class Observing(Protocol):
         ...
 
 
+OBSERVERS: Final[Mapping[int, Callable[[], Observing]]] = {1: Observer, 2: ObserverV2}
+"""What observes a connection of each version."""
+
+
 class AcpAgent:
     """One agent and its client."""
 
@@ -88,7 +93,6 @@ class AcpAgent:
         is_strict: bool = True,
         timeout_s: float = TIMEOUT_S,
         version: int = 1,
-        observer: Observing | None = None,
     ) -> None:
         """Start the agent.
 
@@ -100,7 +104,6 @@ class AcpAgent:
             is_strict: A broken rule fails whatever waits; otherwise it is only in `breaches`.
             timeout_s: The longest wait for anything.
             version: Of the protocol that is spoken.
-            observer: Holds the messages to the rules of their order; None: the one of version 1.
         """
         self.lines: list[AcpLine] = []
         """What was written, in both directions."""
@@ -113,8 +116,10 @@ class AcpAgent:
         self._is_strict = is_strict
         self._timeout_s = timeout_s
         self._version = version
-        self._observer: Observing = observer or Observer()
+        self._observer = OBSERVERS[version]()
         self._arrived_s: dict[object, float] = {}
+        self._times_s: list[float] = []
+        """When each of `messages` came."""
         self._groups = 0
         self._methods: dict[object, str] = {}
         self._count = 0
@@ -313,6 +318,10 @@ class AcpAgent:
         """Return when the response with an id came, by the monotonic clock."""
         return self._arrived_s[identity]
 
+    def came_s(self, place: int) -> float:
+        """Return when the message at a place of `messages` came, by the monotonic clock."""
+        return self._times_s[place]
+
     # The agent's pipes, in threads.
 
     def _take(self, data: bytes, at_s: float) -> None:
@@ -352,6 +361,7 @@ class AcpAgent:
         else:
             self._report(self._observer.received(message))
         self.messages.append(message)
+        self._times_s.append(at_s)
         if not is_call:
             self._arrived_s[_hashable(message.get("id"))] = at_s
         elif "id" in message:

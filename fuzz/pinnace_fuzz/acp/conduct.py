@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, NothingCame
-from pinnace_fuzz.acp.playing import TIMEOUT_S, AcpKit, for_reports, play
+from pinnace_fuzz.acp.playing import TIMEOUT_S, AcpKit, for_reports, greeting, play
 from pinnace_fuzz.acp.reading import AcpScenario, load
 from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.acp.schema import SCHEMAS
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.agent_process import AgentGone
 from pinnace_fuzz.judge.adapter import Adapter, AdapterError, LaunchOptions, PiAdapter, Prepared, adapter, write_files
@@ -26,15 +27,19 @@ from pinnace_fuzz.judge.probing import NotStarted
 from pinnace_fuzz.judge.progress import Done, Watch, unwatched
 from pinnace_fuzz.judge.reports.json_report import JudgedRun
 from pinnace_fuzz.judge.requirements.outcome import as_json, changed, outcome
-from pinnace_fuzz.judge.requirements.sets import ACP, requirement_set
+from pinnace_fuzz.judge.requirements.sets import acp, requirement_set
 from pinnace_fuzz.judge.results import ACP_KIND, CaseResult
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 from pinnace_fuzz.judge.session import NoSuchScenario, about, compare, exit_code, resolve
 
+VERSIONS: Final = tuple(SCHEMAS)
+"""Those of the protocol."""
 OURS: Final = "pinnace"
 """What `agentInfo.name` is of this project's agent."""
-SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status")
+SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status", "archive")
 """Those that a scenario may need."""
+OF_OURS: Final = ("files", "forms", "logins", "subagents", "steering", "approval", "cancels", "pinnace")
+"""What no capability says, and this project's agent has."""
 
 
 class EditorHome(PiAdapter):
@@ -74,8 +79,10 @@ class AcpOptions:
     patience: float = 1.0
     log: Callable[[str], None] = field(default=lambda text: None)
     watch: Watch = unwatched
+    versions: Sequence[int] = VERSIONS
+    """Of the protocol, which are judged."""
     requirements: str = ""
-    """The set of requirements that alone is judged; empty: none."""
+    """The set of requirements that alone is judged, in the newest version that the agent speaks; empty: none."""
 
 
 class AcpAgentDescription(NamedTuple):
@@ -83,7 +90,8 @@ class AcpAgentDescription(NamedTuple):
 
     name: str
     version: str
-    capabilities: frozenset[str]
+    capabilities: Mapping[int, frozenset[str]]
+    """In each version that it speaks."""
 
 
 def chosen(options: AcpOptions) -> list[AcpScenario]:
@@ -92,7 +100,7 @@ def chosen(options: AcpOptions) -> list[AcpScenario]:
     Raises:
         NoSuchScenario: A prefix begins no id.
     """
-    scenarios = load()
+    scenarios = [each for each in load() if each.version in options.versions]
     for prefix in (*options.only, *options.skip):
         if not any(each.id.startswith(prefix) for each in scenarios):
             raise NoSuchScenario(prefix, [each.id for each in scenarios])
@@ -117,52 +125,95 @@ def opened(options: AcpOptions) -> Generator[tuple[AcpKit, AcpAgentDescription]]
         LoadMeter() as meter,
         options.adapter.begun(command, Path(root)) as used,
     ):
-        kit = AcpKit(command, used, used.capabilities, Path(root), meter, options.patience, options.is_strict)
-        found = _probe(kit)
+        kit = AcpKit(command, used, {}, Path(root), meter, options.patience, options.is_strict)
+        found = _probe(kit, options.versions)
         yield kit._replace(capabilities=found.capabilities, binds_ours=kit.binds_ours or found.name == OURS), found
 
 
-def _probe(kit: AcpKit) -> AcpAgentDescription:
-    prepared = kit.adapter.prepare(kit.command, kit.root / "probe", "http://127.0.0.1:9", LaunchOptions(session="new"))
+def _probe(kit: AcpKit, versions: Sequence[int]) -> AcpAgentDescription:
+    """Ask the agent for each version what it offers.
+
+    Raises:
+        NotStarted: The agent does not start, or speaks none of them.
+    """
+    found = {version: _probe_version(kit, version) for version in versions}
+    spoken = {version: each for version, each in found.items() if not isinstance(each, str)}
+    if not spoken:
+        raise NotStarted("; ".join(str(each) for each in found.values()))
+    newest = spoken[max(spoken)]
+    return newest._replace(capabilities={version: each.capabilities[version] for version, each in spoken.items()})
+
+
+def _probe_version(kit: AcpKit, version: int) -> AcpAgentDescription | str:
+    """Return what the agent is in a version; why not, if it does not speak that one."""
+    root = kit.root / f"probe-{version}"
+    prepared = kit.adapter.prepare(kit.command, root, "http://127.0.0.1:9", LaunchOptions(session="new"))
     work = prepared.folders["work"]
     with AcpAgent(
-        prepared.command, cwd=work, env=prepared.env, is_strict=False, timeout_s=TIMEOUT_S * kit.patience
+        prepared.command,
+        cwd=work,
+        env=prepared.env,
+        is_strict=False,
+        timeout_s=TIMEOUT_S * kit.patience,
+        version=version,
     ) as agent:
         try:
-            response = agent.response(agent.request("initialize", protocolVersion=1, clientCapabilities={}))
+            response = agent.response(agent.request("initialize", greeting(version, {})))
+            chosen_version = (as_object(response.get("result")) or {}).get("protocolVersion")
+            if "result" not in response:
+                return f"it refuses initialize with version {version}: {response.get('error')}"
+            if chosen_version != version and (version > 1 or chosen_version in VERSIONS):
+                return f"asked for version {version} it answers {chosen_version}"
             opened = agent.response(agent.request("session/new", cwd=str(work), mcpServers=[]))
         except (AgentEnded, AgentGone, NothingCame) as error:
-            raise NotStarted(f"{error}\n{agent.stderr.decode(errors='replace')[-2000:]}") from None
-    if "result" not in response:
-        raise NotStarted(f"it refuses initialize: {response.get('error')}")
+            return f"{error}\n{agent.stderr.decode(errors='replace')[-2000:]}"
     result = as_object(response["result"]) or {}
-    info = as_object(result.get("agentInfo")) or {}
-    offers = as_object(result.get("agentCapabilities")) or {}
-    sessions = as_object(offers.get("sessionCapabilities")) or {}
-    auth = as_object(offers.get("auth")) or {}
     session = as_object(opened.get("result")) or {}
+    offers = as_object(result.get("agentCapabilities" if version == 1 else "capabilities")) or {}
+    info = as_object(result.get("agentInfo" if version == 1 else "info")) or {}
     has_llm = "llm" in kit.adapter.capabilities
     has = {
         "llm": has_llm,
         "tools": "tools" in kit.adapter.capabilities,
+        **(_offered(offers) if version == 1 else _offered_v2(offers, result)),
+        # An agent without a model may refuse a session for want of a key; with the judge's own model it may not.
+        "session": bool(session) or has_llm,
+        "options": bool(session.get("configOptions")),
+        **dict.fromkeys(OF_OURS, info.get("name") == OURS),
+    }
+    name = str(info.get("name") or Path(kit.command[-1]).name)
+    capabilities = frozenset(each for each, is_there in has.items() if is_there)
+    return AcpAgentDescription(name, str(info.get("version") or ""), {version: capabilities})
+
+
+def _offered(offers: Mapping[str, Any]) -> dict[str, bool]:
+    sessions = as_object(offers.get("sessionCapabilities")) or {}
+    auth = as_object(offers.get("auth")) or {}
+    return {
         **{name: sessions.get(name) is not None for name in SESSION_CAPABILITIES},
         "auth-status": auth.get("status") is not None,
         "logout": auth.get("logout") is not None,
         "load": offers.get("loadSession") is True,
-        # An agent without a model may refuse a session for want of a key; with the judge's own model it may not.
-        "session": bool(session) or has_llm,
-        "options": bool(session.get("configOptions")),
-        **dict.fromkeys(("files", "forms", "logins", "subagents", "steering", "pinnace"), info.get("name") == OURS),
     }
-    name = str(info.get("name") or Path(kit.command[-1]).name)
-    return AcpAgentDescription(
-        name, str(info.get("version") or ""), frozenset(each for each, is_there in has.items() if is_there)
-    )
+
+
+def _offered_v2(offers: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, bool]:
+    """Return what is offered in version 2, in which sessions are listed, resumed and closed by every agent."""
+    sessions = as_object(offers.get("session"))
+    auth = as_object(offers.get("auth")) or {}
+    return {
+        **{name: (sessions or {}).get(name) is not None for name in SESSION_CAPABILITIES},
+        **dict.fromkeys(("list", "resume", "close"), sessions is not None),
+        "auth-status": auth.get("status") is not None,
+        "auth": bool(result.get("authMethods")),
+    }
 
 
 def reason_not_to_run(scenario: AcpScenario, kit: AcpKit) -> str:
     """Return why a scenario is not for this agent; empty if it is."""
-    missing = scenario.needs - kit.capabilities
+    if scenario.version not in kit.capabilities:
+        return f"of version {scenario.version}, which it does not speak"
+    missing = scenario.needs - kit.capabilities[scenario.version]
     return f"needs {', '.join(sorted(missing))}" if missing else ""
 
 
@@ -176,13 +227,14 @@ def conduct(options: AcpOptions) -> JudgedRun:
     """
     scenarios = chosen(options)
     required, changed_ids = None, frozenset[str]()
-    if options.requirements:
-        required = requirement_set(options.requirements, ACP)
-        changed_ids = changed(required, {each.id: each.source for each in scenarios})
-        scenarios = [each for each in scenarios if each.id in required.scenarios.keys() - changed_ids]
     begun_s = time.monotonic()
     with opened(options) as (kit, found):
-        options.log(f"{found.name} {found.version}: {', '.join(sorted(found.capabilities))}")
+        if options.requirements:
+            required = requirement_set(options.requirements, acp(max(found.capabilities)))
+            changed_ids = changed(required, {each.id: each.source for each in scenarios})
+            scenarios = [each for each in scenarios if each.id in required.scenarios.keys() - changed_ids]
+        for version, capabilities in found.capabilities.items():
+            options.log(f"{found.name} {found.version}, version {version}: {', '.join(sorted(capabilities))}")
         at_once = AtOnce(options.jobs)
         done = Done(sum(not reason_not_to_run(each, kit) for each in scenarios))
         options.watch(done.said)
@@ -199,10 +251,10 @@ def conduct(options: AcpOptions) -> JudgedRun:
         "name": found.name,
         "version": found.version,
         "command": list(kit.command),
-        "generation": "ACP v1",
+        "generation": f"ACP {', '.join(f'v{each}' for each in found.capabilities)}",
         "is_ours": found.name == OURS,
         "adapter": kit.adapter.name,
-        "capabilities": sorted(found.capabilities),
+        "capabilities": sorted(frozenset[str]().union(*found.capabilities.values())),
         "commands_known": [],
     }
     kept = required and outcome(required, cases, _rulebook(), changed_ids, baseline["known"])

@@ -8,22 +8,25 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
+from pinnace_fuzz.acp.conversation import Conversation, conversation
 from pinnace_fuzz.acp.reading import (
     FOLDERS,
     AcpScenario,
-    Announced,
     AnswersShown,
     Before,
     Check,
     Disk,
     End,
+    Ever,
+    Idle,
     Initialize,
     Keep,
     Mark,
     Model,
+    Named,
     Never,
     NewSession,
     Open,
@@ -63,10 +66,8 @@ LOGIN_VARIABLE: Final = "CONFORM_LOGIN_URL"
 """Names the server of logins, for agents that have no settings of this project's."""
 EXIT_RULE: Final = "R-ACP-29"
 ANSWER_RULE: Final = "R-ACP-03"
-
-_REPLAYED: Final = ("title", "kind", "status", "content", "rawInput")
-"""The fields of a tool call that are compared with its replay."""
-Conversation: TypeAlias = Mapping[str, Any]
+CLIENT: Final = {"name": "pinnace-conform", "version": "1"}
+"""What the client says of itself."""
 
 
 class AcpKit(NamedTuple):
@@ -74,7 +75,8 @@ class AcpKit(NamedTuple):
 
     command: tuple[str, ...]
     adapter: Adapter
-    capabilities: frozenset[str]
+    capabilities: Mapping[int, frozenset[str]]
+    """What the agent has in each version that it speaks."""
     root: Path
     meter: LoadMeter
     patience: float = 1.0
@@ -177,6 +179,7 @@ class _Player:
             answer=self._answer,
             is_strict=False,
             timeout_s=TIMEOUT_S * self._kit.patience,
+            version=self._scenario.version,
         )
         self._stack.callback(agent.process.close)
         return agent
@@ -247,7 +250,7 @@ class _Player:
     def _perform(self, step: Step) -> None:
         match step:
             case Initialize(capabilities):
-                self._call("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
+                self._call("initialize", greeting(self._scenario.version, capabilities))
             case NewSession(name, folder):
                 result = self._call("session/new", {"cwd": str(self._folders[folder]), "mcpServers": []})
                 self._holes.keep(name, result.get("sessionId"))
@@ -275,10 +278,14 @@ class _Player:
                 self._response(step)
             case Update(like):
                 self._update(self._holes.filled(like))
-            case Announced():
-                self._announced(step)
+            case Named():
+                self._named(step)
+            case Ever(like, rules):
+                self._ever(self._holes.filled(like), rules)
             case Never(like, rules):
                 self._never(self._holes.filled(like), rules)
+            case Idle():
+                self._idle(step)
             case Before():
                 self._before(step)
             case AnswersShown(texts, is_joined):
@@ -290,7 +297,7 @@ class _Player:
             case Model():
                 self._model(step)
             case Keep(name):
-                self._kept[name] = conversation(self._agent.messages[self._mark :])
+                self._kept[name] = conversation(self._agent.messages[self._mark :], self._scenario.version)
             case Disk():
                 self._disk(step)
             case Same(name, rules):
@@ -323,8 +330,29 @@ class _Player:
             raise _Broken(f"{method} is refused: {short(response.get('error'))}")
         return as_object(response["result"]) or {}
 
+    def _last_write_s(self) -> float:
+        return next(line.at_s for line in reversed(self._agent.lines) if line.direction == "in")
+
+    def _check_deadline(self, what: str, took_ms: float, within_ms: int, cited: tuple[str, ...]) -> None:
+        if within_ms and took_ms > within_ms * self._kit.patience:
+            self._find("deadline", cited or self._scenario.rules, f"{what} took {took_ms:.0f} ms", is_timed=True)
+
+    def _idle(self, step: Idle) -> None:
+        sent_s = self._last_write_s()
+        like = {"method": "session/update", "params": {"update": {"sessionUpdate": "state_update", "state": "idle"}}}
+        try:
+            update = self._update(self._holes.filled(like))["params"]["update"]
+        except NothingCame:
+            raise _Broken("the work does not end", step.rules, is_timed=True) from None
+        took_ms = (self._agent.came_s(self._seen - 1) - sent_s) * 1000
+        self._check_deadline("the end of the work", took_ms, step.within_ms, step.deadline)
+        if step.reason and update.get("stopReason") != step.reason:
+            raise _Broken(f"the work ends as {short(update.get('stopReason'))}, not {step.reason}", step.rules)
+        if faults := differences(update, self._holes.filled(step.like)):
+            raise _Broken(f"the end of the work: {'; '.join(faults)}", step.rules)
+
     def _response(self, step: Response) -> None:
-        sent_s = next(line.at_s for line in reversed(self._agent.lines) if line.direction == "in")
+        sent_s = self._last_write_s()
         what = step.of or "the line"
         if step.of is None:
             response = self._agent.until(_is_null, self._nulls)
@@ -333,9 +361,7 @@ class _Player:
             identity: object = self._ids.get(step.of, step.of)
             response = self._agent.response(identity)
             took_ms = (self._agent.arrived_s(identity) - sent_s) * 1000
-            if step.within_ms and took_ms > step.within_ms * self._kit.patience:
-                cited = step.deadline or self._scenario.rules
-                self._find("deadline", cited, f"{what} took {took_ms:.0f} ms", is_timed=True)
+            self._check_deadline(what, took_ms, step.within_ms, step.deadline)
         kind = "error" if step.is_error else "result"
         if kind not in response:
             raise _Broken(f"{what} has no {kind}: {short(response)}", step.rules)
@@ -349,10 +375,16 @@ class _Player:
         self._seen = self._agent.messages.index(found, self._seen) + 1
         return found
 
-    def _announced(self, step: Announced) -> None:
-        update = {"sessionUpdate": "subagent_update", "description": self._holes.filled(step.description)}
+    def _named(self, step: Named) -> None:
+        update = {"sessionUpdate": step.kind, **self._holes.filled(step.like)}
         found = self._update({"method": "session/update", "params": {"update": update}})
-        self._holes.keep(step.name, found["params"]["update"]["sessionId"])
+        self._holes.keep(step.name, found["params"]["update"][step.key])
+
+    def _ever(self, like: Any, rules: tuple[str, ...]) -> None:
+        try:
+            self._agent.until(lambda message: not differences(message, like), self._mark)
+        except NothingCame:
+            raise _Broken(f"there is no {short(like)}", rules, is_timed=True) from None
 
     def _never(self, like: Any, rules: tuple[str, ...]) -> None:
         for message in self._agent.messages[self._mark :]:
@@ -367,8 +399,8 @@ class _Player:
             raise _Broken(f"there is no {short(step.like)} before the response of {step.of}", step.rules)
 
     def _shown(self, texts: Sequence[str], *, is_joined: bool) -> None:
-        shown = conversation(self._agent.messages[self._mark :])["messages"]
-        answers = [each["text"] for each in shown if each["kind"] == "agent_message_chunk"]
+        shown = conversation(self._agent.messages[self._mark :], self._scenario.version)["messages"]
+        answers = [each["text"] for each in shown if each["kind"] == "agent_message"]
         # Without ids the messages of a turn can't be distinguished.
         has_ids = all(each["messageId"] is not None for each in shown)
         is_shown = answers == [*texts] if has_ids and not is_joined else "".join(texts) in "".join(answers)
@@ -409,7 +441,7 @@ class _Player:
             raise _Broken(f"{step.path} on the disk is {text!r}, not {step.text!r}", step.rules)
 
     def _same(self, name: str, rules: tuple[str, ...]) -> None:
-        now = conversation(self._agent.messages[self._mark :])
+        now = conversation(self._agent.messages[self._mark :], self._scenario.version)
         if faults := differences(now, self._kept[name]) + differences(self._kept[name], now):
             raise _Broken(f"is not what was live: {'; '.join(faults)}", rules)
 
@@ -442,27 +474,11 @@ class _Player:
         self.logs.append(_log(agent, how, took_s))
 
 
-def conversation(messages: Sequence[Message]) -> Conversation:
-    """Return what a client has shown of messages and tool calls of the agent, in the end.
-
-    The user's own messages are left out: live they are not repeated.
-    """
-    texts: list[dict[str, Any]] = []
-    calls: dict[str, dict[str, Any]] = {}
-    for message in messages:
-        if message.get("method") != "session/update":
-            continue
-        update = message["params"]["update"]
-        kind = update["sessionUpdate"]
-        if kind in ("agent_message_chunk", "agent_thought_chunk"):
-            key = {"kind": kind, "messageId": update.get("messageId")}
-            if not texts or {name: texts[-1][name] for name in key} != key:
-                texts.append({**key, "text": ""})
-            texts[-1]["text"] += update["content"].get("text", "")
-        elif kind in ("tool_call", "tool_call_update"):
-            fields = {name: update[name] for name in _REPLAYED if name in update}
-            calls.setdefault(update["toolCallId"], {}).update(fields)
-    return {"messages": texts, "calls": calls}
+def greeting(version: int, capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of `initialize`."""
+    if version == 1:
+        return {"protocolVersion": version, "clientCapabilities": capabilities}
+    return {"protocolVersion": version, "info": CLIENT, "capabilities": capabilities}
 
 
 def _at(value: object, path: str) -> object:

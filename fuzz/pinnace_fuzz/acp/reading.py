@@ -29,6 +29,7 @@ NEEDS: Final[Mapping[str, str]] = {
     "fork": "`sessionCapabilities.fork`",
     "title": "`sessionCapabilities.title`",
     "status": "`sessionCapabilities.status`",
+    "archive": "`sessionCapabilities.archive`",
     "auth-status": "`auth.status`",
     "logout": "`auth.logout`",
     "logins": "`authenticate` with `login-xai` logs in with a code, at a server that the judge plays",
@@ -38,6 +39,9 @@ NEEDS: Final[Mapping[str, str]] = {
     "forms": "the prompt `/ask` asks the user for yes or no, and the model gets `answer: True` or `answer: False`",
     "subagents": "the model's calls of a tool `subagent`, with `task`, are carried out by sub-agents with that prompt",
     "steering": "sub-agents offer `_meta.steering` in their capabilities",
+    "auth": "`authMethods` is not empty",
+    "approval": "the arguments `--tool-approval ask` have permission asked for each call of a tool `bash`",
+    "cancels": "calls of a tool `bash` and their terminals offer `cancel`",
     "pinnace": "arguments of this project's agent",
 }
 """What a scenario may need, with its meaning."""
@@ -100,11 +104,22 @@ class Update(NamedTuple):
     like: Json
 
 
-class Announced(NamedTuple):
-    """A sub-agent is announced whose description is like this, behind the last that was waited for; keeps its id."""
+class Named(NamedTuple):
+    """Something with an id is shown as this, behind the last update that was waited for; its id is kept."""
 
     name: str
-    description: Json
+    kind: str
+    """Of the update."""
+    key: str
+    """The field that has the id."""
+    like: Json
+
+
+class Ever(NamedTuple):
+    """A message like this comes, or has come since the last mark."""
+
+    like: Json
+    rules: tuple[str, ...] = ()
 
 
 class Never(NamedTuple):
@@ -127,6 +142,21 @@ class AnswersShown(NamedTuple):
 
     texts: tuple[str, ...]
     is_joined: bool
+
+
+class Idle(NamedTuple):
+    """The state `idle` comes, behind the last update that was waited for; of version 2."""
+
+    reason: str
+    """Empty: any."""
+    like: Mapping[str, Json] = {}
+    """Of the update."""
+    within_ms: int = 0
+    """Since the last write; 0: whenever."""
+    rules: tuple[str, ...] = ()
+    """Those that are broken if it is not so; none: those of the scenario."""
+    deadline: tuple[str, ...] = ()
+    """Those that are broken if it is late."""
 
 
 class Order(NamedTuple):
@@ -199,13 +229,26 @@ class End(NamedTuple):
 
 
 Check: TypeAlias = (
-    Response | Update | Announced | Never | Before | AnswersShown | Order | Reached | Model | Keep | Same | Disk
+    Response
+    | Update
+    | Named
+    | Idle
+    | Ever
+    | Never
+    | Before
+    | AnswersShown
+    | Order
+    | Reached
+    | Model
+    | Keep
+    | Same
+    | Disk
 )
 """A step that looks at what has come."""
 Step: TypeAlias = Initialize | NewSession | Send | Raw | Mark | Open | Quiet | Restart | End | Check
 
 
-Cited: TypeAlias = Response | Never | Before | Order | Model | Same
+Cited: TypeAlias = Response | Idle | Ever | Never | Before | Order | Model | Same
 """Steps that may cite rules of their own."""
 
 
@@ -240,10 +283,15 @@ class AcpScenario:
     """`file:line`."""
 
     @property
+    def version(self) -> int:
+        """The version of the protocol that it is for: that of its area, such as `PRM2`."""
+        return int(self.id.partition("/")[0][3:] or 1)
+
+    @property
     def cited(self) -> frozenset[str]:
         """The rules that a failure of any of its steps may break."""
         own = [rule for step in self.client if isinstance(step, Cited) for rule in step.rules]
-        late = [rule for step in self.client if isinstance(step, Response) for rule in step.deadline]
+        late = [rule for step in self.client if isinstance(step, Response | Idle) for rule in step.deadline]
         return frozenset((*self.rules, *own, *late))
 
 
@@ -286,6 +334,15 @@ def read_file(path: FilePath) -> list[AcpScenario]:
     return [scenario for group in groups for scenario in group]
 
 
+def read_scenario(source: Mapping[str, Json]) -> AcpScenario:
+    """Read a scenario as it was written, spelled out.
+
+    Raises:
+        FieldError: It is invalid.
+    """
+    return _scenario(source, (), "")
+
+
 def _rows(item: Any, path: Path) -> Iterable[Mapping[str, Json]]:
     """Spell out a scenario with `each`: one for each row, with the row's values in the holes `${name}`."""
     whole = as_object(item)
@@ -305,7 +362,7 @@ def _scenario(item: Mapping[str, Json], path: Path, place: str) -> AcpScenario:
     client = fields.each("client", read_step)
     opens = ("session",) if any(isinstance(step, NewSession) for step in client) else ()
     found = AcpScenario(
-        id=fields.matching("id", r"[A-Z]{3}/[a-z0-9-]+", "an id such as PRM/an-answer"),
+        id=fields.matching("id", r"[A-Z]{3}2?/[a-z0-9-]+", "an id such as PRM/an-answer, or PRM2/an-answer"),
         title=fields.needed("title"),
         rules=_rules(fields, is_needed=True),
         llm=fields.each("llm", read_llm),
@@ -400,7 +457,30 @@ def _response(value: Any, path: Path) -> Step:
 
 def _announced(value: Any, path: Path) -> Step:
     fields = Fields(value, path)
-    found = Announced(fields.needed("as"), fields.take("description", {"$any": True}))
+    like = {"description": fields.take("description", {"$any": True})}
+    found = Named(fields.needed("as"), "subagent_update", "sessionId", like)
+    fields.finish()
+    return found
+
+
+def _named(value: Any, path: Path, kind: str, key: str) -> Step:
+    fields = Fields(value, path)
+    found = Named(fields.needed("as"), kind, key, fields.mapping("is"))
+    fields.finish()
+    return found
+
+
+def _ever(value: Any, path: Path) -> Step:
+    fields = Fields(value, path)
+    found = Ever(fields.mapping("like"), _rules(fields))
+    fields.finish()
+    return found
+
+
+def _idle(value: Any, path: Path) -> Step:
+    fields = Fields({"reason": value} if isinstance(value, str) else value or {}, path)
+    like = fields.mapping("is")
+    found = Idle(fields.text("reason"), like, fields.count("within_ms"), _rules(fields), _rules(fields, "deadline"))
     fields.finish()
     return found
 
@@ -483,6 +563,10 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "message": lambda value, path: Update(value),
     "announced": _announced,
     "update": lambda value, path: Update({"method": "session/update", "params": {"update": value}}),
+    "call": lambda value, path: _named(value, path, "tool_call_update", "toolCallId"),
+    "terminal": lambda value, path: _named(value, path, "terminal_update", "terminalId"),
+    "idle": _idle,
+    "ever": _ever,
     "never": _never,
     "before": _before,
     "shown": lambda value, path: AnswersShown((_text(value, path),), is_joined=True),

@@ -157,6 +157,9 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so.")
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
+@click.option(
+    "--protocol-version", "versions", multiple=True, type=click.IntRange(1, 2), help="Only this one; else each."
+)
 @click.option("--strict", is_flag=True, help="The rules of this project's own bind every agent.")
 @click.option("--jobs", type=Jobs(), default="auto", show_default=True, help=JOBS_HELP)
 @click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
@@ -164,15 +167,25 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 @click.option("--report", "formats", type=Formats(), default="", help=f"{','.join(FORMATS)}; into --out.")
 @click.option("--requirements", default="", metavar="SET", help="Judge by a frozen set of requirements alone.")
 @click.option("--location", type=RepositoryFile(), default="", help="Where SARIF shows findings: a file of the agent.")
+@click.option("--reproduce", type=click.Path(path_type=Path, file_okay=False), help="Write a script for each finding.")
 @click.option("--known", multiple=True, type=REPORT, help="A JSON report of a former state: only new findings fail.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("-v", "--verbose", is_flag=True, help="Whole transcripts of everything.")
 def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], **given: Any) -> int:
     """Play scenarios against COMMAND, an agent of the Agent Client Protocol."""
-    from pinnace_fuzz.acp.conduct import AcpOptions, chosen, conduct, editor_adapter, opened, reason_not_to_run
+    from pinnace_fuzz.acp.conduct import (
+        VERSIONS,
+        AcpOptions,
+        chosen,
+        conduct,
+        editor_adapter,
+        opened,
+        reason_not_to_run,
+    )
     from pinnace_fuzz.judge.session import NoSuchScenario
 
     _check_requirements(formats, given, ("only", "skip", "dryrun", "known"))
+    versions = tuple(sorted(set(given["versions"]))) or VERSIONS
     former = _read_reports(given["known"])
     options = AcpOptions(
         command=command,
@@ -183,6 +196,7 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
         baseline=given["baseline"],
         is_strict=given["strict"],
         patience=given["patience"],
+        versions=versions,
         requirements=given["requirements"],
     )
     try:
@@ -196,6 +210,10 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
             run = conduct(dataclasses.replace(options, log=progress.log, watch=progress.watch))
     except NoSuchScenario as error:
         raise click.UsageError(str(error)) from None
+    if given["reproduce"] is not None:
+        from pinnace_fuzz.acp.reproducing import HELPERS, play_of
+
+        _reproductions(run, options.adapter, given["reproduce"], play_of, HELPERS)
     return _reported(run._replace(location=given["location"]), given["out"], formats, former, is_whole=given["verbose"])
 
 
@@ -339,12 +357,12 @@ def _reported(run: Any, out: Path, formats: tuple[str, ...], former: Sequence[An
     return code
 
 
-def _reproductions(run: Any, adapter_: Any, folder: Path) -> None:
+def _reproductions(run: Any, adapter_: Any, folder: Path, *reader: Any) -> None:
     from pinnace_fuzz.judge.html.reading import read_report
     from pinnace_fuzz.judge.reports.json_report import as_json
     from pinnace_fuzz.judge.reports.reproducing import write_reproductions
 
-    for path in write_reproductions(read_report(as_json(run), 1), adapter_, folder):
+    for path in write_reproductions(read_report(as_json(run), 1), adapter_, folder, *reader):
         click.echo(str(path / "reproduce.sh"), err=True)
 
 
@@ -447,11 +465,16 @@ def replay(command: tuple[str, ...], adapter_name: str, files: tuple[Path, ...],
 @click.option("--follow", is_flag=True, help="Wait for more, as a log grows.")
 @click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True)
 @click.option("--ours", is_flag=True, help="Hold it to the rules of this project's own, too.")
-def observe(file: Path, follow: bool, profile: str, ours: bool) -> int:
-    """Judge a recorded trace, a transcript, or a log of records, also from production."""
+@click.option(
+    "--itf", type=click.Path(path_type=Path, dir_okay=False), help="Write it for tools of TLA+ and Quint, too."
+)
+def observe(file: Path, follow: bool, profile: str, ours: bool, itf: Path | None) -> int:
+    """Judge a recorded trace, also in ITF, a transcript, or a log of records, also from production."""
     from pinnace_fuzz.judge.logs import observe_file
 
-    return observe_file(file, profile, is_following=follow, is_ours=ours, log=click.echo)
+    if follow and itf is not None:
+        raise click.UsageError("--itf goes with no --follow: a run in ITF has its end")
+    return observe_file(file, profile, is_following=follow, is_ours=ours, log=click.echo, itf=itf)
 
 
 @program.command()

@@ -9,17 +9,32 @@ from pinnace_fuzz.judge.results import NOTHING_JUDGED_EXIT
 from pinnace_fuzz.judge.scenarios.fields import FieldError
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
 from pinnace_spec.observers import Judge, Verdict
+from pinnace_spec.observers.itf import read_run, write_run
 from pinnace_spec.observers.trace_file import NotATrace, Trace, read_trace
 from pinnace_spec.profiles.generations import GENERATIONS, generation
+from pinnace_spec.wire.itf import is_itf
 
 FOLLOW_S = 0.3
 
 
-def observe_file(file: Path, profile: str, *, is_following: bool, is_ours: bool, log: Callable[[str], None]) -> int:
-    """Judge a file; return 1 if it breaks a rule, 0 if not, 3 if nothing in it was judged."""
+def observe_file(
+    file: Path, profile: str, *, is_following: bool, is_ours: bool, log: Callable[[str], None], itf: Path | None = None
+) -> int:
+    """Judge a file; return 1 if it breaks a rule, 0 if not, 3 if nothing in it was judged.
+
+    Args:
+        file: A trace, a run in ITF, a transcript or a log; `-` is standard input.
+        profile: The generation of the agent; `auto`: what the file says.
+        is_following: Wait for more.
+        is_ours: The rules of this project's own count, too.
+        log: Takes what is found.
+        itf: Where the run is written in ITF; None: it is not.
+    """
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="surrogateescape")
-        trace = read_trace(text)
+        trace = read_run(text) if is_itf(text) else read_trace(text)
+        if itf is not None:
+            itf.write_text(write_run(trace), encoding="ascii")
     except (OSError, NotATrace) as error:
         log(f"{file}: {error}")
         return 3

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, assert_never, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, assert_never, cast
 
 import trio
 
@@ -39,6 +39,9 @@ from pinnace_rpc.acp.translation.titles import session_title
 from pinnace_rpc.acp.translation.version import Client, Operation
 from pinnace_rpc.host.agents.ports import AgentStartError
 from pinnace_spec.rules.errors import NO_MODEL
+
+if TYPE_CHECKING:  # loaded with the first server that the client serves
+    from pinnace_rpc.acp.mcp_bridge import McpBridge
 
 _log: Final = logging.getLogger("pinnace.acp")
 
@@ -82,6 +85,8 @@ class Connection:
         self._client = client
         self._translation = client.translation
         self._logins = Logins(self._serving, outbox, client.abilities)
+        self._bridge: McpBridge | None = None
+        """With the first server that the client serves."""
         self._has_requests = False
         self._is_logged_out = False
         self._sessions: dict[str, Session] = {}
@@ -124,6 +129,8 @@ class Connection:
             scope.cancel()
         for core in self._cores:
             core.leave()
+        if self._bridge is not None:
+            self._bridge.close()
 
     async def wait_closed(self) -> None:
         """Wait until all agents have ended, and every request is answered that their ends answer."""
@@ -161,7 +168,7 @@ class Connection:
                 self._check_stored(request.method)
                 shows = self._translation.shows_history(request.method, params)
                 self._begin(request.id, partial(self._open_stored, params, shows=shows))
-            case "delete" | "fork" | "set_title" | "status":
+            case "delete" | "fork" | "set_title" | "status" | "archive" | "unarchive":
                 if (library := self._library) is None:
                     raise _unknown_method(request.method)
                 works: Mapping[str, Callable[[Library, Params], Awaitable[Mapping[str, object] | NamedSession]]] = {
@@ -169,6 +176,8 @@ class Connection:
                     "fork": self._fork,
                     "set_title": self._set_title,
                     "status": self._status,
+                    "archive": self._archive,
+                    "unarchive": self._unarchive,
                 }
                 self._begin(request.id, partial(works[operation], library, params))
             case "auth_status":
@@ -213,6 +222,8 @@ class Connection:
                 session.work.cancel()
             else:
                 any(each.cancel_child(session_id) for each in self._sessions.values())
+        elif method == "mcp/message" and self._bridge is not None:
+            self._bridge.notified(fields)
         elif method == "$/cancel_request":
             identity = cast("RequestId", fields.get("requestId"))
             scope = self._in_flight.get(identity) if isinstance(identity, str | int) else None
@@ -314,7 +325,8 @@ class Connection:
         cursor = params.nullable_text("cursor")
         if self._library is None:
             return {"sessions": []}
-        read = partial(self._library.page, cwd, cursor, trio.from_thread.check_cancelled)
+        archived = params.nullable_text("archived") or "exclude"
+        read = partial(self._library.page, cwd, cursor, archived, trio.from_thread.check_cancelled)
         return await trio.to_thread.run_sync(read, abandon_on_cancel=True)
 
     async def _delete(self, library: Library, params: Params) -> dict[str, object]:
@@ -326,6 +338,20 @@ class Connection:
         await self._agents.forget(session_id)
         return {"_meta": {}}
 
+    async def _archive(self, library: Library, params: Params) -> dict[str, object]:
+        """Archive a session, which is closed first: its work ends, and its agent."""
+        session_id = params.text("sessionId")
+        async with self._opening_alone(session_id):
+            if (session := self._sessions.get(session_id)) is not None:
+                await session.close()
+            await self._agents.remove(session_id)
+            await trio.to_thread.run_sync(library.archive, session_id)
+        return {"_meta": {}}
+
+    async def _unarchive(self, library: Library, params: Params) -> dict[str, object]:
+        await trio.to_thread.run_sync(library.unarchive, params.text("sessionId"))
+        return {"_meta": {}}
+
     # Sessions.
 
     def _session(self, params: Params) -> Session:
@@ -335,10 +361,21 @@ class Connection:
             raise unknown_session(session_id)
         return session
 
+    def _servers_of(self, params: Params) -> str | None:
+        return read_servers(params, self._translation.server_fields, self._relay)
+
+    def _relay(self, server_id: str) -> Sequence[str]:
+        """Return the program that an agent starts for an MCP server of the client's."""
+        if self._bridge is None:
+            from pinnace_rpc.acp.mcp_bridge import McpBridge
+
+            self._bridge = McpBridge(self._nursery, self._outbox)
+        return self._bridge.command(server_id)
+
     async def _new(self, params: Params) -> NamedSession:
         self._check_logged_in()
         cwd = params.folder("cwd")
-        servers, folders = read_servers(params, self._translation.server_fields), _folders(params)
+        servers, folders = self._servers_of(params), _folders(params)
         session = await self._opened(cwd, None, folders, servers)
         if not session.has_model:
             await session.close()
@@ -350,7 +387,7 @@ class Connection:
         """Open a copy of a session, as it is in its file now; the session itself goes on."""
         self._check_logged_in()
         cwd = params.folder("cwd")
-        servers, folders = read_servers(params, self._translation.server_fields), _folders(params)
+        servers, folders = self._servers_of(params), _folders(params)
         session_id = params.text("sessionId")
         source = await trio.to_thread.run_sync(library.first, session_id)
         if source is None and session_id not in self._sessions:
@@ -419,7 +456,7 @@ class Connection:
         """Return a session that is stored: the open one, or one that is opened now."""
         session_id = params.text("sessionId")
         cwd = params.folder("cwd")
-        servers, folders = read_servers(params, self._translation.server_fields), _folders(params)
+        servers, folders = self._servers_of(params), _folders(params)
         session = self._sessions.get(session_id)
         if session is None:
             if (library := self._library) is None:

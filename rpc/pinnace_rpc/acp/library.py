@@ -1,4 +1,4 @@
-"""The sessions that can be listed, loaded and deleted: those of the user's session folders, made by pinnace or by pi.
+"""The stored sessions that editors list, load, archive and delete: those of the user's session folders, also of pi.
 
 An id is compared exactly with the headers of files; it is never a path nor the beginning of one. Blocks on the file
 system: called in a thread.
@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.session.folders import SessionFolder, choose_folder, sessions_root
@@ -17,9 +17,12 @@ from pinnace_rpc.acp.translation.params import InvalidParams
 from pinnace_rpc.acp.translation.titles import date_text, session_title
 
 if TYPE_CHECKING:  # loaded with the first session that is looked for
+    from pinnace_agent.session.archive import Archive
     from pinnace_agent.session.listing import SessionInfo
 
 PAGE: Final = 50
+Archived: TypeAlias = Literal["exclude", "include", "only"]
+"""Which sessions are listed, by whether they are archived."""
 
 
 class StoredSession(NamedTuple):
@@ -42,20 +45,33 @@ class Library:
         self._environment = environment
         self._session_dir = session_dir
 
-    def page(self, cwd: str | None, cursor: str | None, check: Callable[[], object]) -> dict[str, object]:
+    def page(
+        self, cwd: str | None, cursor: str | None, archived: str, check: Callable[[], object]
+    ) -> dict[str, object]:
         """Return a page of sessions, those written to last first.
 
         Raises:
-            InvalidParams: The cursor is none.
+            InvalidParams: The cursor is none, or `archived` is none of `Archived`.
         """
         from pinnace_agent.session.listing import NoCursor, page_of_sessions
 
+        if archived not in get_args(Archived):
+            raise InvalidParams("params.archived", f"must be one of {', '.join(get_args(Archived))}")
+        archive = self._archive()
         folder = self._folder(cwd or os.sep)
+        known: dict[str, bool] = {}
+
+        def wants(session_id: str) -> bool:
+            known[session_id] = archive.has(session_id)
+            return archived == "include" or known[session_id] == (archived == "only")
+
         try:
-            page = page_of_sessions(folder, None if cwd is None else os.path.realpath(cwd), cursor, PAGE, check)
+            page = page_of_sessions(folder, None if cwd is None else os.path.realpath(cwd), cursor, PAGE, check, wants)
         except NoCursor:
             raise InvalidParams("params.cursor", "must be a nextCursor of this list") from None
-        listed: dict[str, object] = {"sessions": [_listed(info) for info in page.sessions]}
+        listed: dict[str, object] = {
+            "sessions": [{**_listed(info), "archived": known.get(info.id, False)} for info in page.sessions]
+        }
         return listed if page.next_cursor is None else {**listed, "nextCursor": page.next_cursor}
 
     def find(self, session_id: str, cwd: str) -> StoredSession:
@@ -91,6 +107,33 @@ class Library:
             with _leased(stored.path):
                 for path in (*copies_of(stored.path), stored.path):
                     path.unlink(missing_ok=True)
+        _change(self._archive().remove, session_id)
+
+    def archive(self, session_id: str) -> None:
+        """Take a session out of the list, where it is not asked for. It is no error if it is archived.
+
+        Raises:
+            RequestError: There is none, or the mark could not be written.
+        """
+        self._change_archive(session_id, self._archive().add)
+
+    def unarchive(self, session_id: str) -> None:
+        """Put a session back into the list. It is no error if it is not archived.
+
+        Raises:
+            RequestError: There is none, or the mark could not be removed.
+        """
+        self._change_archive(session_id, self._archive().remove)
+
+    def _change_archive(self, session_id: str, change: Callable[[str], object]) -> None:
+        if self.first(session_id) is None:
+            raise unknown_session(session_id)
+        _change(change, session_id)
+
+    def _archive(self) -> "Archive":
+        from pinnace_agent.session.archive import Archive  # with the first list
+
+        return Archive(agent_dir(self._environment))
 
     def check_free(self, path: Path) -> None:
         """Do nothing if no process uses a session.
@@ -129,6 +172,13 @@ def _leased(path: Path) -> Generator[None]:
         raise _failed(error.text, "session_unavailable") from None
     except OSError as error:
         raise _failed(f"{path}: {error.strerror}", "io_error") from None
+
+
+def _change(change: Callable[[str], object], session_id: str) -> None:
+    try:
+        change(session_id)
+    except OSError as error:
+        raise _failed(f"{error.filename}: {error.strerror}", "io_error") from None
 
 
 def check_folder(of_session: str, cwd: str) -> None:

@@ -45,6 +45,7 @@ _SPEC: Final = (
     "mermaid",
     "meta",
     "model",
+    "quint",
     "reference",
     "rules",
     "schema",

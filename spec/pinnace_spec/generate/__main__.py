@@ -20,6 +20,7 @@ from pinnace_spec.generate.drawing import matrix, mermaid_file, with_drawing
 from pinnace_spec.generate.meta import meta
 from pinnace_spec.generate.promela.promela import run_model, shells_model, tools_model
 from pinnace_spec.generate.promela.properties import properties_file
+from pinnace_spec.generate.quint import quint
 from pinnace_spec.generate.reference import reference
 from pinnace_spec.generate.rpc_reference import rpc_reference
 from pinnace_spec.generate.schema.asyncapi import asyncapi
@@ -34,6 +35,7 @@ from pinnace_spec.generate.svg import svg_file
 FILES: Final[Mapping[str, Publisher]] = {
     "asyncapi.yaml": asyncapi,
     "chart.mmd": mermaid_file,
+    "chart.qnt": quint,
     "chart.scxml": scxml,
     "chart.svg": svg_file,
     "matrix.md": matrix,

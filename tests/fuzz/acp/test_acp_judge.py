@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.acp import observer
+from pinnace_fuzz.acp import observer, observer_v2
 from pinnace_fuzz.acp.agent import LINE_RULE, SCHEMA_RULE
 from pinnace_fuzz.acp.playing import AcpKit, play
 from pinnace_fuzz.acp.reading import NEEDS, AcpScenario, load, read_file
@@ -25,6 +25,7 @@ from pinnace_fuzz.judge.results import CaseResult
 from pinnace_fuzz.judge.scenarios.files import ScenarioError
 
 TINY = (sys.executable, "-I", str(Path(__file__).parent / "tiny_acp_agent.py"))
+TINY2 = (sys.executable, "-I", str(Path(__file__).parent / "tiny_acp_agent_v2.py"))
 SCENARIOS = {scenario.id: scenario for scenario in load()}
 FAULTS = {
     "chatty": ("R-ACP-01", "LIN/a-greeting"),
@@ -85,19 +86,80 @@ FAULTS = {
     "needs-no-login": ("R-ACP-83", "AUT/a-logout-without-a-login"),
     "keeps-its-status": ("R-ACP-84", "AUT/in-and-out"),
     "offers-all-logins": ("R-ACP-85", "AUT/the-methods-offered"),
+    "lists-the-archived": ("R-ACP-86", "SES/archive"),
+    "knows-every-filter": ("R-ACP-87", "SES/archive-again"),
 }
-"""A fault of the tiny agent -> the rule that it breaks, and the scenario that must show it."""
+"""A fault of the tiny agent of version 1 -> the rule that it breaks, and the scenario that must show it."""
+FAULTS_V2 = {
+    "answers-twice": ("R-ACP-03", "LIN2/a-greeting"),
+    "any-version": ("R-ACP-100", "LIN2/a-version-that-does-not-exist-yet"),
+    "takes-old-versions": ("R-ACP-101", "LIN2/a-version-before-all"),
+    "knows-everything": ("R-ACP-06", "LIN2/an-unknown-method"),
+    "begins-early": ("R-ACP-09", "LIN2/before-initialize"),
+    "logs-in-anyhow": ("R-ACP-80", "AUT2/an-unknown-method"),
+    "has-no-login": ("R-ACP-129", "AUT2/both-methods"),
+    "offers-terminals": ("R-ACP-130", "AUT2/no-terminal"),
+    "echoes-nothing": ("R-ACP-102", "PRM2/its-message-is-shown"),
+    "one-message-id": ("R-ACP-103", "PRM2/running-and-idle"),
+    "never-runs": ("R-ACP-104", "PRM2/running-and-idle"),
+    "says-it-twice": ("R-ACP-105", "PRM2/an-answer"),
+    "gives-no-reason": ("R-ACP-106", "PRM2/an-answer"),
+    "late-text": ("R-ACP-107", "PRM2/an-answer"),
+    "drops-links": ("R-ACP-36", "PRM2/a-link"),
+    "open-calls": ("R-ACP-108", "PRM2/a-tool-call"),
+    "open-terminals": ("R-ACP-108", "CAN2/a-tool"),
+    "goes-back": ("R-ACP-109", "PRM2/a-tool-call"),
+    "untitled": ("R-ACP-110", "PRM2/a-tool-call"),
+    "hides-the-limit": ("R-ACP-33", "PRM2/the-limit-of-output"),
+    "hides-errors": ("R-ACP-128", "PRM2/a-failed-request"),
+    "one-prompt-alone": ("R-ACP-22", "PRM2/one-after-the-other"),
+    "asks-for-forms": ("R-ACP-30", "PRM2/nothing-that-was-not-offered"),
+    "waits-for-ever": ("R-ACP-111", "PRM2/a-permission"),
+    "waits-in-silence": ("R-ACP-112", "PRM2/a-permission-that-is-not-given"),
+    "cancelled-as-ended": ("R-ACP-113", "CAN2/a-silent-model"),
+    "slow-to-cancel": ("R-ACP-114", "CAN2/a-silent-model"),
+    "keeps-a-cancel": ("R-ACP-21", "CAN2/nothing"),
+    "accepts-what-is-cancelled": ("R-ACP-115", "CAN2/all-that-wait"),
+    "cancels-nothing": ("R-ACP-116", "CAN2/one-call"),
+    "cancels-anything": ("R-ACP-118", "CAN2/one-terminal"),
+    "open-terminals-of-one": ("R-ACP-117", "CAN2/one-terminal"),
+    "stays": ("R-ACP-29", "END2/while-the-model-is-silent"),
+    "assumes-consent": ("R-ACP-41", "FRM2/declined"),
+    "keeps-its-form": ("R-ACP-42", "FRM2/cancelled"),
+    "names-no-session": ("R-ACP-127", "SES2/an-unknown-session"),
+    "any-folder": ("R-ACP-13", "SES2/a-relative-folder"),
+    "updates-first": ("R-ACP-10", "SES2/its-name-before-its-updates"),
+    "one-session-at-a-time": ("R-ACP-31", "SES2/two-do-not-wait"),
+    "lists-nothing": ("R-ACP-26", "SES2/list"),
+    "no-replay": ("R-ACP-120", "SES2/resume-from-the-start"),
+    "other-ids": ("R-ACP-121", "SES2/an-accepted-prompt-that-had-no-answer"),
+    "resumes-without-a-state": ("R-ACP-119", "SES2/resume"),
+    "resumes-with-history": ("R-ACP-122", "SES2/resume"),
+    "replays-from-anywhere": ("R-ACP-123", "SES2/resume-from-elsewhere"),
+    "closes-first": ("R-ACP-124", "SES2/close"),
+    "closes-nothing": ("R-ACP-27", "SES2/close"),
+    "speaks-of-the-closed": ("R-ACP-125", "SES2/close"),
+    "closes-no-twice": ("R-ACP-126", "SES2/close-an-unknown-session"),
+    "deletes-nothing": ("R-ACP-28", "SES2/delete"),
+    "no-options": ("R-ACP-35", "SES2/options"),
+    "lists-the-archived": ("R-ACP-86", "SES2/archive"),
+    "knows-every-filter": ("R-ACP-87", "SES2/archive-again"),
+    "forgets-the-background": ("R-ACP-131", "SES2/work-in-the-background"),
+}
+"""Likewise of the tiny agent of version 2."""
+AGENTS = {1: (TINY, FAULTS), 2: (TINY2, FAULTS_V2)}
 
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Iterator[AcpKit]:
     with LoadMeter() as meter:
         used = adapter("env")
-        yield AcpKit(TINY, used, frozenset(NEEDS) - {"pinnace"}, tmp_path, meter, binds_ours=True)
+        yield AcpKit((), used, dict.fromkeys(AGENTS, frozenset(NEEDS) - {"pinnace"}), tmp_path, meter, binds_ours=True)
 
 
 def played(scenario: AcpScenario, kit: AcpKit, fault: str = "") -> CaseResult:
-    command = (*kit.command, fault) if fault else kit.command
+    agent, _ = AGENTS[scenario.version]
+    command = (*agent, fault) if fault else agent
     return play(scenario, kit._replace(command=command), kit.root / f"{fault}-{scenario.id.replace('/', '-')}")
 
 
@@ -106,8 +168,9 @@ def broken(result: CaseResult) -> set[str]:
 
 
 @pytest.mark.slow
-def test_an_agent_without_fault_breaks_no_rule(kit: AcpKit) -> None:
-    scenarios = [each for each in SCENARIOS.values() if "pinnace" not in each.needs]
+@pytest.mark.parametrize("version", AGENTS)
+def test_an_agent_without_fault_breaks_no_rule(kit: AcpKit, version: int) -> None:
+    scenarios = [each for each in SCENARIOS.values() if each.version == version and "pinnace" not in each.needs]
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(partial(played, kit=kit), scenarios))
 
@@ -117,23 +180,28 @@ def test_an_agent_without_fault_breaks_no_rule(kit: AcpKit) -> None:
 
 
 @pytest.mark.slow
-def test_each_rule_is_found_broken_by_an_agent_that_breaks_it(kit: AcpKit) -> None:
+@pytest.mark.parametrize("version", AGENTS)
+def test_each_rule_is_found_broken_by_an_agent_that_breaks_it(kit: AcpKit, version: int) -> None:
     hasty = kit._replace(patience=0.25)
+    _, faults = AGENTS[version]
 
     def found(fault: str) -> set[str]:
-        return broken(played(SCENARIOS[FAULTS[fault][1]], hasty, fault))
+        return broken(played(SCENARIOS[faults[fault][1]], hasty, fault))
 
     with ThreadPoolExecutor(3) as pool:
-        results = dict(zip(FAULTS, pool.map(found, FAULTS), strict=True))
+        results = dict(zip(faults, pool.map(found, faults), strict=True))
 
-    assert {} == {fault: rules for fault, rules in results.items() if FAULTS[fault][0] not in rules}
-    assert set(rules()) == {rule for rule, _ in FAULTS.values()}
+    assert {} == {fault: rules for fault, rules in results.items() if faults[fault][0] not in rules}
+
+
+def test_each_rule_is_broken_by_a_tiny_agent() -> None:
+    assert set(rules()) == {rule for _, faults in AGENTS.values() for rule, _ in faults.values()}
 
 
 def test_each_rule_has_a_witness() -> None:
     cited = {rule for scenario in SCENARIOS.values() for rule in scenario.cited}
 
-    assert set(rules()) == cited | {*observer.RULES, LINE_RULE, SCHEMA_RULE}
+    assert set(rules()) == cited | {*observer.RULES, *observer_v2.RULES, LINE_RULE, SCHEMA_RULE}
 
 
 def test_rules_of_this_project_bind_others_only_if_strict(kit: AcpKit) -> None:
@@ -183,3 +251,47 @@ def test_the_command_line_judges_and_reports(tmp_path: Path, capsys: pytest.Capt
     assert 3 == main(["acp", "--only", "NOSUCH/", "--", *tiny])
     assert 3 == main(["acp", "--adapter", "attach", "--", *tiny])
     assert 4 == main(["acp", "--adapter", "none", "--", "true"])
+
+
+def test_an_agent_of_one_version_is_judged_by_that_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["acp", "--adapter", "none", "--only", "LIN2/a-greeting", "--only", "LIN/a-greeting"]
+    options += ["--out", str(tmp_path), "--report", "json"]
+
+    assert 0 == main([*options, "--", *TINY2])
+    assert 0 == main([*options, "--", *TINY])
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert ("ACP v1", ["LIN/a-greeting"]) == (
+        report["agent"]["generation"],
+        [case["id"] for case in report["cases"] if case["verdict"] == "PASS"],
+    )
+    assert "of version 2, which it does not speak" in capsys.readouterr().err
+    assert 0 == main(["acp", "--adapter", "none", "--protocol-version", "2", "--dryrun", "--", *TINY2])
+    assert "LIN/" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("agent", "protocol"), [(TINY, "acp v1"), (TINY2, "acp v2")])
+def test_a_set_of_requirements_is_that_of_the_newest_version_of_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: tuple[str, ...], protocol: str
+) -> None:
+    monkeypatch.setattr("pinnace_fuzz.acp.conduct.play_all", lambda cases, *rest, **more: [])
+    main(
+        [
+            "acp",
+            "--adapter",
+            "none",
+            "--requirements",
+            "2026-12",
+            "--out",
+            str(tmp_path),
+            "--report",
+            "json",
+            "--",
+            *agent,
+        ]
+    )
+    report = json.loads((tmp_path / "report.json").read_text())
+
+    assert (protocol, protocol.upper().replace("V", "v")) == (
+        report["requirements"]["protocol"],
+        report["agent"]["generation"],
+    )

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 FAULTS = frozenset(sys.argv[1:])
 STORE = Path(os.environ["HOME"]) / "sessions.json"
 METHODS = {"initialize", "session/new", "session/prompt", "session/load", "session/resume", "session/list"}
-METHODS |= {"session/close", "session/delete", "session/set_config_option"}
+METHODS |= {"session/close", "session/delete", "session/set_config_option", "session/archive", "session/unarchive"}
 ABILITIES: dict[str, Any] = {}
 REPLIES: dict[Any, "asyncio.Future[dict[str, Any]]"] = {}
 BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
@@ -86,7 +86,12 @@ THE_LOCK = asyncio.Lock()
 
 def save(session: Session) -> None:
     stored = json.loads(STORE.read_text()) if STORE.exists() else {}
-    stored[session.id] = {"cwd": session.cwd, "messages": session.messages, "shown": session.shown}
+    stored[session.id] = {
+        **stored.get(session.id, {}),
+        "cwd": session.cwd,
+        "messages": session.messages,
+        "shown": session.shown,
+    }
     STORE.write_text(json.dumps(stored))
 
 
@@ -337,7 +342,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(version, int):
         raise Refused(-32602, "protocolVersion: no number")
     sessions: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
-    sessions |= {"fork": {}, "title": {}, "status": {}}
+    sessions |= {"fork": {}, "title": {}, "status": {}, "archive": {}}
     return {
         "protocolVersion": version if is_wrong("any-version") else 1,
         "agentCapabilities": {
@@ -368,6 +373,32 @@ def reopened(params: dict[str, Any], *, is_replayed: bool) -> dict[str, Any]:
 
 def kept(stored: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: stored[name] for name in names if name in stored}
+
+
+def listed(params: dict[str, Any]) -> dict[str, Any]:
+    archived = params.get("archived") or "exclude"
+    if archived not in ("exclude", "include", "only") and not is_wrong("knows-every-filter"):
+        raise Refused(-32602, "archived: unknown")
+    found = {} if is_wrong("lists-nothing") else stored_sessions()
+    rows = []
+    for identity, stored in found.items():
+        is_archived = stored.get("archived", False)
+        if archived == "include" or is_wrong("lists-the-archived") or is_archived == (archived == "only"):
+            rows.append({"sessionId": identity, "archived": is_archived, **kept(stored, "cwd", "title")})
+    return {"sessions": [row for row in rows if params.get("cwd") in (None, row["cwd"])]}
+
+
+async def archive(identity: str, *, archived: bool) -> dict[str, Any]:
+    if archived and identity in SESSIONS:
+        await cancel(SESSIONS[identity])
+        del SESSIONS[identity]
+    await asyncio.sleep(0.05)  # its prompts end
+    sessions = stored_sessions()
+    if identity not in sessions:
+        raise Refused(-32002, "no such session")
+    sessions[identity]["archived"] = archived
+    STORE.write_text(json.dumps(sessions))
+    return {}
 
 
 def fork(params: dict[str, Any]) -> dict[str, Any]:
@@ -505,6 +536,7 @@ def new(params: dict[str, Any]) -> dict[str, Any]:
 
 
 OTHERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "session/list": listed,
     "session/fork": fork,
     "session/set_title": set_title,
     "session/status": status,
@@ -526,10 +558,8 @@ async def requested(method: str, params: dict[str, Any], identity: Any) -> Any:
             return reopened(params, is_replayed=not is_wrong("no-replay"))
         case "session/resume":
             return reopened(params, is_replayed=is_wrong("resumes-with-history"))
-        case "session/list":
-            found = {} if is_wrong("lists-nothing") else stored_sessions()
-            rows = [{"sessionId": each, **kept(stored, "cwd", "title")} for each, stored in found.items()]
-            return {"sessions": [row for row in rows if params.get("cwd") in (None, row["cwd"])]}
+        case "session/archive" | "session/unarchive":
+            return await archive(params["sessionId"], archived=method == "session/archive")
         case "session/close":
             session = opened(params["sessionId"])
             if not is_wrong("closes-nothing"):

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import trio
 from tests.rpc.acp.v2.conftest import essence
-from tests.rpc.acp.v2.observer import Observer2
 from trio.testing import wait_all_tasks_blocked
 
-from pinnace_fuzz.acp.observer import Observer
+from pinnace_fuzz.acp.agent import OBSERVERS
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 from pinnace_rpc.acp.client_files import ClientFiles
@@ -141,7 +140,7 @@ class Screen:
     """What the client has received, held to the rules of the order of messages."""
 
     def __init__(self, version: int, *, history: bool) -> None:
-        self._observer: Observer | Observer2 = Observer() if version == 1 else Observer2()
+        self._observer = OBSERVERS[version]()
         self._method = "session/load" if history and version == 1 else "session/resume"
         self.messages: list[Json] = []
         self.faults: list[str] = []

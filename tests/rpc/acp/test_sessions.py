@@ -360,3 +360,46 @@ def test_a_title_is_set_in_the_file_of_a_session_that_is_open_or_closed(acp: Sta
     assert status == [{"status": "saved"}] * 2 + [{"status": "open"}]
     assert (empty["code"], empty["data"]["path"]) == (-32602, "params.title")
     assert [(each["code"], each["data"]["sessionId"]) for each in unknown] == [(-32002, "none")] * 2
+
+
+def test_an_archived_session_is_not_listed_unless_it_is_asked_for(acp: StartAcp, work: Path) -> None:
+    """It is closed first; it keeps its id and its history, and can be opened as it is."""
+    agent = acp(script=[{"text": "one"}, {"text": "two"}])
+    session = opened(agent, work)
+    other = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
+    for each in (session, other):
+        agent.call("session/prompt", sessionId=each, prompt=text("a"))
+
+    def listed(**filters: str) -> dict[str, bool]:
+        return {each["sessionId"]: each["archived"] for each in agent.call("session/list", filters)["sessions"]}
+
+    for _ in range(2):
+        assert agent.call("session/archive", sessionId=session) == {"_meta": {}}
+    assert agent.call("session/status", sessionId=session) == {"status": "saved"}
+    assert listed() == {other: False}
+    assert listed(archived="only") == {session: True}
+    assert listed(archived="include", cwd=str(work)) == {session: True, other: False}
+    agent.call("session/load", sessionId=session, cwd=str(work), mcpServers=[])
+    assert agent.text().endswith("one")
+    assert listed(archived="only") == {session: True}
+    for _ in range(2):
+        assert agent.call("session/unarchive", sessionId=session) == {"_meta": {}}
+    assert listed() == {session: False, other: False}
+
+    errors = [agent.error(f"session/{each}", sessionId="none") for each in ("archive", "unarchive")]
+    filtered = agent.error("session/list", archived="_later")
+    assert [(each["code"], each["data"]["sessionId"]) for each in errors] == [(-32002, "none")] * 2
+    assert (filtered["code"], filtered["data"]["path"]) == (-32602, "params.archived")
+
+
+def test_a_deleted_session_leaves_nothing_in_the_archive(acp: StartAcp, work: Path, tmp_path: Path) -> None:
+    agent = acp(script=[{"text": "one"}])
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("a"))
+    agent.call("session/archive", sessionId=session)
+    [mark] = (tmp_path / "home" / "agent" / "archived-sessions").iterdir()
+    before = mark.read_text()
+    agent.call("session/delete", sessionId=session)
+
+    assert before == f"{session}\n"
+    assert [*mark.parent.iterdir()] == []

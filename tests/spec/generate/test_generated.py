@@ -92,7 +92,7 @@ CHANGES = {
         "pinnace_spec/statechart/run.py",
         """*one("retrying", "delay_over", "", "llm",""",
         """*one("retrying", "delay_over", "", "idle",""",
-        {"chart.mmd", "chart.scxml", "chart.svg", "reference.md"},
+        {"chart.mmd", "chart.qnt", "chart.scxml", "chart.svg", "reference.md"},
     ),
     "a rule says something else": Change("rules.toml", "strip one CR", "strip every CR", {"reference.md"}),
     "a record has one field more": Change(
@@ -123,13 +123,13 @@ DEVIATION = next(iter(SPEC.deviations.values()))
 IN_MEMORY = {
     "a row has one effect less": (
         SPEC._replace(rows=(*(row._replace(effects=row.effects[1:]) for row in SPEC.rows[:1]), *SPEC.rows[1:])),
-        {"chart.scxml", "matrix.md"},
+        {"chart.qnt", "chart.scxml", "matrix.md"},
     ),
     "a row cites another rule": (
         SPEC._replace(rows=(FIRST._replace(rules=("R-FRM-01",)), *SPEC.rows[1:])),
         {"chart.scxml", "meta.json", "reference.md"},
     ),
-    "a row is gone": (SPEC._replace(rows=SPEC.rows[1:]), {"chart.scxml", "matrix.md", "meta.json"}),
+    "a row is gone": (SPEC._replace(rows=SPEC.rows[1:]), {"chart.qnt", "chart.scxml", "matrix.md", "meta.json"}),
     "a rule has another witness": (
         SPEC._replace(rules={**SPEC.rules, RULE.id: RULE._replace(witness=("I-FRM-9",))}),
         {"meta.json", "reference.md"},

@@ -13,10 +13,11 @@ from typing import Any
 
 from pinnace_fuzz.acp import reading as acp_reading
 from pinnace_fuzz.acp.rules import rules as acp_rules
+from pinnace_fuzz.acp.schema import SCHEMAS
 from pinnace_fuzz.judge.requirements import sets
 from pinnace_fuzz.judge.requirements.sets import (
-    ACP,
     TIERS,
+    acp,
     digest,
     digest_of_rule,
     digest_of_scenario,
@@ -42,7 +43,10 @@ def made() -> dict[str, Any]:
                 rpc(name): _tiers((each for each in rpc_scenarios if concerns(each, generation(name))), rpc_rules)
                 for name in GENERATIONS
             },
-            ACP: _tiers(acp_scenarios, acp_rulebook),
+            **{
+                acp(version): _tiers((each for each in acp_scenarios if each.version == version), acp_rulebook)
+                for version in SCHEMAS
+            },
         },
     }
     return {"sha256": digest(found), **found}

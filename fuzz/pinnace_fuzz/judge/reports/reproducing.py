@@ -10,9 +10,9 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pinnace_fuzz.harness.model_server.openai_wire import OpenAiChat
 from pinnace_fuzz.harness.model_server.short_form import read_response
@@ -34,6 +34,7 @@ from pinnace_spec.printable import printable
 _ROOT: Final = "@ROOT@"
 _MODEL: Final = "@MODEL@"
 _AGENT: Final = "@AGENT@"
+_KEPT: Final = re.compile(r"@KEPT-([\w.\-]+)@")
 _GATE: Final = re.compile(r"\$\{gate:([\w.\-]+)\}")
 _NO_MODEL: Final = "http://127.0.0.1:9"
 # Nothing here lasts longer than the waits of the judge, which gives 30 s to a start and 10 s to an answer.
@@ -49,6 +50,22 @@ class CanNotStandAlone(Exception):
     """A finding can't be reproduced by a script; the text says why."""
 
 
+class Play(NamedTuple):
+    """What a script does again."""
+
+    options: LaunchOptions
+    answers: Sequence[Mapping[str, Any]]
+    """Of the scripted model."""
+    inputs: Callable[[Holes], Sequence[str]]
+    """Returns what the client does, for each start of the agent: commands of the shell, of one line."""
+    folders: Sequence[str] = ()
+    """The names of further folders, beside the working folder."""
+
+
+Reader: TypeAlias = Callable[[Mapping[str, Any]], Play]
+"""Reads a scenario as a report has it. Raises `CanNotStandAlone`, `FieldError`, `KeyError`."""
+
+
 class Script(NamedTuple):
     """What reproduces a finding."""
 
@@ -59,20 +76,35 @@ class Script(NamedTuple):
     """Of the agent's home, by their paths; of the model, its answers."""
 
 
-def write_reproductions(report: AgentReport, adapter: Adapter, folder: Path) -> list[Path]:
+def play_of(scenario: Mapping[str, Any]) -> Play:
+    """Read a scenario of the RPC protocol."""
+    found = read_scenario(scenario)
+    options = LaunchOptions(found.session, found.settings, found.files, found.model, found.arguments, found.env)
+
+    def starts(holes: Holes) -> Sequence[str]:
+        return ["; ".join(_inputs(found, holes))]
+
+    return Play(options, [each.answer for each in found.llm], starts)
+
+
+def write_reproductions(
+    report: AgentReport, adapter: Adapter, folder: Path, read: Reader = play_of, helpers: str = ""
+) -> list[Path]:
     """Write a folder for each finding that counts; return the folders.
 
     Args:
         report: The report of a run.
         adapter: What has laid out the homes of the run.
         folder: Where they are written; a folder of the same finding is replaced.
+        read: Reads the scenarios of the report.
+        helpers: Functions of the shell that their inputs need, in one line.
     """
-    written: list[Path] = []
+    made: list[Path] = []
     for found in findings(report):
         if found.tier == "ours":
             continue
         try:
-            script = _script(found, report, adapter)
+            script = _script(found, report, adapter, read, helpers)
         except CanNotStandAlone as error:
             script = Script(_refusal(found, str(error)), False, {})
         slug = re.sub(r"[^\w.\-]+", "-", found.identity.place)
@@ -87,8 +119,8 @@ def write_reproductions(report: AgentReport, adapter: Adapter, folder: Path) -> 
             (target / "home" / name).parent.mkdir(parents=True, exist_ok=True)
             (target / "home" / name).write_text(text, encoding="utf-8")
         (target / "report.md").write_text(_draft(found, report, script), encoding="utf-8", errors="replace")
-        written.append(target)
-    return written
+        made.append(target)
+    return made
 
 
 def _sentence(found: Found) -> str:
@@ -113,21 +145,26 @@ def _refusal(found: Found, why: str) -> list[str]:
 def quoted(text: str) -> str:
     """Return a word of the shell; the places of the home and of the model are filled when it runs."""
     word_ = "'" + text.replace("'", "'\\''") + "'"
+    word_ = _KEPT.sub('\'"$(cat "$t/kept-\\1")"\'', word_)
     return word_.replace(_ROOT, "'\"$t\"'").replace(_MODEL, "'\"$u\"'")
 
 
-def _script(found: Found, report: AgentReport, adapter: Adapter) -> Script:
+def kept(name: str) -> str:
+    """Return what stands for a value that the script has kept in a file `kept-NAME`."""
+    if not re.fullmatch(r"[\w.\-]+", name):
+        raise CanNotStandAlone(f"keeps a value as {name!r}")
+    return f"@KEPT-{name}@"
+
+
+def _script(found: Found, report: AgentReport, adapter: Adapter, read: Reader, helpers: str) -> Script:
     try:
-        scenario = read_scenario(found.case.scenario)
+        play = read(found.case.scenario)
     except (FieldError, KeyError) as error:
         raise CanNotStandAlone(f"has no scenario in the report ({error})") from None
     with tempfile.TemporaryDirectory(prefix="conform-") as name:
         root = Path(name).resolve()
-        options = LaunchOptions(
-            scenario.session, scenario.settings, scenario.files, scenario.model, scenario.arguments, scenario.env
-        )
         try:
-            prepared = adapter.prepare((_AGENT,), root, _NO_MODEL, options)
+            prepared = adapter.prepare((_AGENT,), root, _NO_MODEL, play.options)
         except AdapterError:
             raise CanNotStandAlone(f"is of the adapter {adapter.name}, which shares a host") from None
         if prepared.command[0] != _AGENT:
@@ -136,9 +173,10 @@ def _script(found: Found, report: AgentReport, adapter: Adapter) -> Script:
         def placed(text: str) -> str:
             return text.replace(str(root), _ROOT).replace(_NO_MODEL, _MODEL)
 
-        holes = Holes({name: Path(placed(str(path))) for name, path in prepared.folders.items()}, "")
-        inputs = "; ".join(_inputs(scenario, holes))
-        answers = [_answer(holes, each.answer, number) for number, each in enumerate(scenario.llm)]
+        places = {**prepared.folders, **{each: prepared.folders["work"].with_name(each) for each in play.folders}}
+        holes = Holes({name: Path(placed(str(path))) for name, path in places.items()}, "")
+        starts = play.inputs(holes)
+        answers = [_answer(holes, each, number) for number, each in enumerate(play.answers)]
         files = {
             str(path.relative_to(root)): placed(path.read_text(encoding="utf-8"))
             for path in sorted(root.rglob("*"))
@@ -146,22 +184,23 @@ def _script(found: Found, report: AgentReport, adapter: Adapter) -> Script:
         }
         if answers:
             files["answers.json"] = json.dumps(answers, indent=1)
-        folders = sorted({placed(str(path)) for path in prepared.folders.values()})
+        folders = sorted({placed(str(path)) for path in places.values()})
         work = placed(str(prepared.folders["work"]))
         arguments = [placed(each) for each in prepared.command[1:]]
         env = {key: placed(value) for key, value in prepared.env.items() if key != "PATH"}
     command = " ".join(quoted(each) for each in words(report.agent, "command"))
     variables = " ".join(f"{key}={quoted(value)}" for key, value in sorted(env.items()))
+    go = f'go() {{ rm -f "$t/end"; env -i PATH="$PATH" {variables} "$@" {" ".join(map(quoted, arguments))}'
+    begin = f'cd {quoted(work)} && {go} >> "$t/out" 2>> "$t/err"; echo $? > "$t/end"; }}'
     lines = [
         "#!/bin/sh",
         f"# {_sentence(found)}",
         f"# {printable(found.case.id)}. Usage: sh reproduce.sh [AGENT [ARGUMENT…]]",
         f'd=$(cd "$(dirname "$0")" && pwd); t=$(mktemp -d); [ $# -gt 0 ] || set -- {command}; u={_NO_MODEL}; m=',
-        f"mkdir -p {' '.join(map(quoted, folders))}; {_COPY}; {_QUIET}",
+        f"mkdir -p {' '.join(map(quoted, folders))}; {_COPY}; {_QUIET}{helpers and f'; {helpers}'}",
         *([_MODEL_LINE] if answers else []),
         _FILL_LINE,
-        f'cd {quoted(work)} && {{ {inputs}; quiet; }} | {{ env -i PATH="$PATH" {variables} "$@" '
-        f'{" ".join(map(quoted, arguments))} > "$t/out" 2> "$t/err"; echo $? > "$t/end"; }}',
+        "; ".join([begin, *(f'{{ {each}; quiet; }} | go "$@"' for each in starts)]),
         'cut -c1-400 "$t/out"; tail -n 5 "$t/err"; echo "exit code: $(cat "$t/end")"; '
         f"echo {quoted('the judge found: ' + _shown(found))}; echo {quoted('the rule asks: ' + _sentence(found))}",
         'cd /; [ -z "$m" ] || kill "$m"; rm -rf "$t"',
@@ -194,11 +233,11 @@ def _inputs(scenario: Scenario, holes: Holes) -> Iterator[str]:
 def _input(step: steps.Step, holes: Holes) -> Iterable[str]:
     match step:
         case steps.Send(records):
-            return _write(encode_records([_filled(holes, each) for each in records]))
+            return written(encode_records([filled(holes, each) for each in records]))
         case steps.Ask(record, _, _):
-            return [*_write(encode_records([_filled(holes, {"id": "ask", **record})])), "quiet"]
+            return [*written(encode_records([filled(holes, {"id": "ask", **record})])), "quiet"]
         case steps.Bytes(data, _):
-            return _write(data)
+            return written(data)
         case steps.Open(gates):
             return [f': > "$t/open-{gate}"' for gate in gates]
         case steps.Reached(gate):
@@ -232,20 +271,20 @@ _WHY: Final[Mapping[str, str]] = {
 }
 
 
-def _filled(holes: Holes, record: Mapping[str, Any]) -> Mapping[str, Any]:
+def filled(holes: Holes, record: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fill the holes: a gate of the shell waits for a file, as one of the model does."""
     gated = _GATE.sub(
         lambda found: f"touch {_ROOT}/at-{found[1]}; until [ -e {_ROOT}/open-{found[1]} ]; do sleep 0.1; done",
         json.dumps(record),
     )
     try:
-        filled: Mapping[str, Any] = holes.filled(json.loads(gated))
+        found: Mapping[str, Any] = holes.filled(json.loads(gated))
     except (KeyError, FieldError, ValueError):
         raise CanNotStandAlone("sends a value of an earlier record") from None
-    return filled
+    return found
 
 
-def _write(data: bytes) -> list[str]:
+def written(data: bytes) -> list[str]:
     """Return the command that writes bytes: records as words, all else as octal escapes."""
     if len(data) > 100_000:
         raise CanNotStandAlone(f"writes {len(data)} bytes at once")
@@ -258,7 +297,7 @@ def _write(data: bytes) -> list[str]:
 
 def _answer(holes: Holes, source: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Write one answer of the scripted model as chat completions have it."""
-    response = read_response(_filled(holes, source), number)
+    response = read_response(filled(holes, source), number)
     if response.refuse or response.gzip or response.cut_bytes:
         raise CanNotStandAlone("needs a model that cuts or compresses its answers")
     before: list[dict[str, Any]] = [{"gate": response.hold}] if response.hold else []

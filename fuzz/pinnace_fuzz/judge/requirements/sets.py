@@ -18,8 +18,6 @@ Tier = Literal["must", "should", "ours"]
 """What a requirement is: one of the protocol, a recommendation, or what this project has added."""
 TIERS: Final[tuple[Tier, ...]] = ("must", "should", "ours")
 """The gravest first."""
-ACP: Final = "acp v1"
-"""The name of the Agent Client Protocol in sets."""
 _SUFFIX: Final = ".json"
 _FOLDER: Final = files("pinnace_fuzz.judge.requirements")
 
@@ -44,7 +42,7 @@ class RequirementSet(NamedTuple):
     digest: str
     """Of the whole file."""
     protocol: str
-    """`rpc 1.5` for a generation of the RPC protocol, or `acp v1`."""
+    """`rpc 1.5` for a generation of the RPC protocol, or `acp v2` for a version of the Agent Client Protocol."""
     scenarios: Mapping[str, Requirement]
     rules: Mapping[str, str]
     """Id -> hash, of the rules that the scenarios name."""
@@ -53,6 +51,11 @@ class RequirementSet(NamedTuple):
 def rpc(generation: str) -> str:
     """Return what sets call a generation of the RPC protocol."""
     return f"rpc {generation}"
+
+
+def acp(version: int) -> str:
+    """Return what sets call a version of the Agent Client Protocol."""
+    return f"acp v{version}"
 
 
 def digest(content: object) -> str:

@@ -1,8 +1,8 @@
 """The MCP servers of a session: as a client hands them over, and as it sees them when one changes."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import trio
 
@@ -12,6 +12,10 @@ from pinnace_rpc.acp.translation.shown import Json
 
 _LISTS: Final[Mapping[str, Sequence[str]]] = {"stdio": ("args", "env"), "http": ("headers",)}
 """The lists of each type; the last one is of pairs, each with a name and a value."""
+_SERVED: Final = "acp"
+"""The type of servers that the client serves over its connection."""
+Relay: TypeAlias = Callable[[str], Sequence[str]]
+"""Returns the command line of a program that stands for a server of the client's, by the id of the server."""
 _UNSETTLED: Final = frozenset({"starting", "connecting"})
 UNUSED: Final = "the agent was at work already, with the servers of its start; it uses these when it starts next"
 """Why servers of a client are not used."""
@@ -57,12 +61,13 @@ class McpServers:
         return [*found, *({"name": name, "status": "unused", "tools": 0, "error": UNUSED} for name in self._unused)]
 
 
-def read_servers(params: Params, required: Collection[str]) -> str | None:
+def read_servers(params: Params, required: Collection[str], relay: Relay) -> str | None:
     """Return the MCP servers of a request, for the agent of its session; None: there are none.
 
     Args:
         params: Of the request.
         required: The fields that must be there, of those that a version may leave out.
+        relay: Returns the program for a server that the client serves.
 
     Raises:
         InvalidParams: One is not described completely, is of a type that was not offered, or has the name of another.
@@ -76,7 +81,7 @@ def read_servers(params: Params, required: Collection[str]) -> str | None:
         if name in names:
             raise server.invalid("name", f"{name!r} is the name of another server, too")
         names.append(name)
-        described.append(_read_server(server, required))
+        described.append(_read_server(server, required, relay))
     if not described:
         return None
     from pinnace_agent.mcp.configuration import client_text  # with the first server
@@ -84,10 +89,12 @@ def read_servers(params: Params, required: Collection[str]) -> str | None:
     return client_text(described)
 
 
-def _read_server(given: Params, required: Collection[str]) -> Json:
+def _read_server(given: Params, required: Collection[str], relay: Relay) -> Json:
     kind = given.text("type") if "type" in required else given.optional_text("type") or "stdio"
+    if kind == _SERVED:
+        return _served(given, relay)
     if kind not in _LISTS:
-        raise given.invalid("type", f"{kind[:50]} is not supported; use {' or '.join(_LISTS)}")
+        raise given.invalid("type", f"{kind[:50]} is not supported; use one of {', '.join((*_LISTS, _SERVED))}")
     empty: Json = {name: [] for name in _LISTS[kind] if name not in required and given.fields.get(name) is None}
     server = Params({**given.fields, **empty}, given.path)
     *texts, pairs = _LISTS[kind]
@@ -102,3 +109,12 @@ def _read_server(given: Params, required: Collection[str]) -> Json:
     if (problem := client_problem(server.fields)) is not None:
         raise InvalidParams(server.path, problem)
     return server.fields
+
+
+def _served(given: Params, relay: Relay) -> Json:
+    """Describe a server of the client's as the program that stands for it."""
+    try:
+        command, *words = relay(given.text("serverId"))
+    except OSError as error:
+        raise given.invalid("serverId", f"can't be served here: {error.strerror}") from None
+    return {"name": given.text("name"), "type": "stdio", "command": command, "args": words, "env": []}

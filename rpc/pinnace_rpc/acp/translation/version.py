@@ -33,6 +33,8 @@ Operation: TypeAlias = Literal[
     "fork",
     "set_title",
     "status",
+    "archive",
+    "unarchive",
     "auth_status",
 ]
 """What a client can ask for, by whatever method."""

@@ -20,6 +20,7 @@ PUBLISHED: Final = {
     "mermaid": ("chart.mmd", "the statechart as Mermaid"),
     "matrix": ("matrix.md", "what each command does in each state"),
     "model": ("model/{model}", "the statechart as Promela"),
+    "quint": ("chart.qnt", "the statechart in Quint, without its data"),
     "reference": ("reference.md", "the reference in Markdown"),
     "meta": ("meta.json", "all names as JSON"),
     "rules": ("rules.toml", "the numbered rules"),

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.rpc.acp.conftest import StartAcp, acp_agents
-from tests.rpc.acp.v2.observer import Observer2
 
 from pinnace_fuzz.acp.agent import AcpAgent, Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
@@ -21,7 +20,7 @@ def acp2(llm: Callable[[Iterable[Scripted]], FakeLlm], tmp_path: Path) -> Iterat
     """Starts agents in mode acp for a client of version 2, in one home; they end with the test."""
 
     def connect(command: Sequence[str], **options: Any) -> AcpAgent:  # Any: of `AcpAgent`
-        return AcpAgent(command, version=2, observer=Observer2(), **options)
+        return AcpAgent(command, version=2, **options)
 
     with acp_agents(llm, tmp_path, connect) as start:
         yield start

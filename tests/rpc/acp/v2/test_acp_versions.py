@@ -77,12 +77,13 @@ def test_capabilities_are_objects_and_methods_to_log_in_bring_both_methods(acp2:
     assert result["capabilities"] == {
         "session": {
             "prompt": {"image": {}, "embeddedContext": {}},
-            "mcp": {"stdio": {}, "http": {}},
+            "mcp": {"stdio": {}, "http": {}, "acp": {}},
             "additionalDirectories": {},
             "delete": {},
             "fork": {},
             "title": {},
             "status": {},
+            "archive": {},
         },
         "auth": {"status": {}},
     }

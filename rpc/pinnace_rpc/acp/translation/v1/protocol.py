@@ -42,6 +42,8 @@ class Version1:
         "session/fork": "fork",
         "session/set_title": "set_title",
         "session/status": "status",
+        "session/archive": "archive",
+        "session/unarchive": "unarchive",
         "auth/status": "auth_status",
         "session/set_mode": "set_mode",
         "session/set_config_option": "set_option",
@@ -78,13 +80,13 @@ class Version1:
         """Return what this agent offers."""
         sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}}
         if offer.is_persistent:
-            sessions |= {"list": {}, "delete": {}, "resume": {}, "fork": {}, "title": {}, "status": {}}
+            sessions |= {"list": {}, "delete": {}, "resume": {}, "fork": {}, "title": {}, "status": {}, "archive": {}}
         return {
             "protocolVersion": self.version,
             "agentCapabilities": {
                 "loadSession": offer.is_persistent,
                 "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": True, "sse": False},
+                "mcpCapabilities": {"http": True, "sse": False, "acp": True},
                 "sessionCapabilities": sessions,
                 "auth": {"logout": {}, "status": {}},
             },

@@ -41,6 +41,8 @@ class Version2:
         "session/fork": "fork",
         "session/set_title": "set_title",
         "session/status": "status",
+        "session/archive": "archive",
+        "session/unarchive": "unarchive",
         "auth/status": "auth_status",
         "session/set_config_option": "set_option",
         "session/prompt": "prompt",
@@ -82,11 +84,11 @@ class Version2:
         """Return what this agent offers. Methods to log in bring `auth/login` and `auth/logout`."""
         session: dict[str, object] = {
             "prompt": {"image": {}, "embeddedContext": {}},
-            "mcp": {"stdio": {}, "http": {}},
+            "mcp": {"stdio": {}, "http": {}, "acp": {}},
             "additionalDirectories": {},
         }
         if offer.is_persistent:
-            session |= {"delete": {}, "fork": {}, "title": {}, "status": {}}
+            session |= {"delete": {}, "fork": {}, "title": {}, "status": {}, "archive": {}}
         return {
             "protocolVersion": self.version,
             "info": {"name": "pinnace", "title": "pinnace", "version": offer.release},
