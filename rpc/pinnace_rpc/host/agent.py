@@ -9,8 +9,6 @@ import errno
 import json
 import logging
 import os
-import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +26,7 @@ from pinnace_rpc.host.locations import FILE_MODE
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
+from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_rpc.options.table import OPTIONS
 from pinnace_spec.records.messages import DIALOG_METHODS, FILE_METHODS
@@ -171,7 +170,7 @@ class ReadSlots:
 class HostedAgent:
     """One agent, with or without a process."""
 
-    def __init__(  # noqa: PLR0915 - a line for each part
+    def __init__(  # noqa: PLR0913, PLR0915 - a line for each part
         self,
         name: str,
         folder: str,
@@ -182,6 +181,7 @@ class HostedAgent:
         *,
         journal_bytes: int = RETAINED_BYTES,
         on_crash: OnCrash = "pause",
+        surroundings: HostSurroundings = OF_PROCESS,
     ) -> None:
         """Open the agent's folder. Blocking.
 
@@ -194,6 +194,7 @@ class HostedAgent:
             details: What is known of a new agent; None: read from its folder.
             journal_bytes: The most that the files of its journal have.
             on_crash: What the process after a crash does with queued messages.
+            surroundings: Keep its files, and name the time.
 
         Raises:
             LocationError, OSError: The folder can't be used.
@@ -202,13 +203,15 @@ class HostedAgent:
         self.folder = folder
         self.release = release
         """Of the program that its process runs."""
-        self.followers = Followers(nursery)
+        self._surroundings = surroundings
+        self.followers = Followers(nursery, surroundings.elapsed_s)
         self.details = details or _read_details(folder)
         self.journal = Journal(
             folder,
             retained_bytes=journal_bytes,
             published=self.followers.publish,
             shows_resolved=self.details.profile not in _WITHOUT_RESOLVED,
+            surroundings=surroundings,
         )
         self.flags: tuple[str, ...] = ()
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
@@ -216,7 +219,7 @@ class HostedAgent:
         self.dialogs: dict[str, Dialog] = {}
         self.summary = AgentSummary()
         self.is_running_turns = False
-        self.last_activity = time.time()
+        self.last_activity = surroundings.wall_time_s()
         self.abandoned_at: float | None = None
         """Since when an agent without a name has had no client, on trio's clock."""
         self._nursery = nursery
@@ -554,7 +557,8 @@ class HostedAgent:
         # A key is not pressed again, so it need not be kept.
         if client is None or command.name in routing.SAFE or command.name == "ui_surface_input":
             if command.name == "clear_queue" and command.fields.get("by") is None:
-                members["by"] = lasting_id(secrets.token_hex(16), None)  # the host's id will be used again
+                # Not the host's id, which will be used again.
+                members["by"] = lasting_id(self._surroundings.system.urandom(16).hex(), None)
             await self._give(attached.number, None, command, line, members)
             return
         # What is kept as begun is executed, whatever becomes of the connection: a repetition counts on that.
@@ -676,7 +680,9 @@ class HostedAgent:
             self._clients.pop(each).table.close()
         client = self._clients.get(name)
         if client is None:
-            client = self._clients[name] = NamedClient(CommandTable(self.folder, name), connection)
+            client = self._clients[name] = NamedClient(
+                CommandTable(self.folder, name, self._surroundings.system), connection
+            )
             return client
         client.table.is_known = True
         former, client.connection = client.connection, connection
@@ -831,7 +837,7 @@ class HostedAgent:
         if self.details.has_run and not self.is_running_turns:
             self._keep_details(has_run=False)  # before any client sees the end of the run
         if size:  # more than responses to the host
-            self.last_activity = time.time()
+            self.last_activity = self._surroundings.wall_time_s()
             to = None if events else {response.command.connection for response, _ in responses}
             self.journal.append(b"".join(pieces), events, to)
         for response, place in responses:
@@ -972,7 +978,7 @@ class HostedAgent:
     # Lines that are too long for the memory.
 
     def _begin_long(self, head: bytes) -> None:
-        self.last_activity = time.time()
+        self.last_activity = self._surroundings.wall_time_s()
         self._release_held()
         self._long = self._router.take(head)
         if self._long is None:
@@ -1020,20 +1026,20 @@ class HostedAgent:
         if details == self.details and not self._is_unsaved:
             return
         self.details, self._is_unsaved = details, True
-        path = os.path.join(self.folder, _DETAILS_NAME)
+        path, system = os.path.join(self.folder, _DETAILS_NAME), self._surroundings.system
         try:
-            descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
+            descriptor = system.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
             try:
                 content = json.dumps(self.details._asdict()).encode("ascii")
-                if os.write(descriptor, content) < len(content):
+                if system.write(descriptor, content) < len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)  # a full disk takes a part
             finally:
-                os.close(descriptor)
-            os.replace(f"{path}.new", path)
+                system.close(descriptor)
+            system.rename(f"{path}.new", path)
             self._is_unsaved = False
         except OSError as error:
             with suppress(OSError):
-                os.unlink(f"{path}.new")
+                system.unlink(f"{path}.new")
             _log.warning("%s: %s", path, error.strerror)
 
 

@@ -15,8 +15,13 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
+
+TYPE_CHECKING = False  # typing has it too, and takes a while to load
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pinnace_agent.core.ports.system import System
 
 SOCKET_NAME = "host.sock"
 FOLDER_MODE = 0o700
@@ -71,7 +76,7 @@ class HostRuns(Exception):
         self.holder = holder
 
 
-def default_socket(environment: Mapping[str, str]) -> str:
+def default_socket(environment: "Mapping[str, str]") -> str:
     """Return the path of the socket where the user names none: in XDG_RUNTIME_DIR, else in the temporary files."""
     runtime = environment.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isabs(runtime):
@@ -122,18 +127,26 @@ def check_folder(folder: str) -> None:
         raise LocationError(f"{folder}: other users may enter it, or you may not (mode {mode:03o}); `chmod 700` it")
 
 
-def make_folder(folder: str) -> None:
+def make_folder(folder: str, system: "System" = os) -> None:
     """Create a folder for the user alone, and those above it that are missing; one that exists is checked.
+
+    Args:
+        folder: Its path.
+        system: Keeps it.
 
     Raises:
         LocationError: It can't be created, or is not the user's alone.
     """
     try:
-        parent = os.path.dirname(folder)
-        if parent and not os.path.isdir(parent):
-            os.makedirs(parent, FOLDER_MODE, exist_ok=True)
+        missing = [parent] if (parent := os.path.dirname(folder)) else []
+        while missing and not os.path.isdir(missing[-1]) and (parent := os.path.dirname(missing[-1])) != missing[-1]:
+            missing.append(parent)
+        for each in reversed(missing):
+            if not os.path.isdir(each):
+                with suppress(FileExistsError):
+                    system.mkdir(each, FOLDER_MODE)
         with suppress(FileExistsError):
-            os.mkdir(folder, FOLDER_MODE)
+            system.mkdir(folder, FOLDER_MODE)
             os.chmod(folder, FOLDER_MODE)  # whatever the umask left of it
     except OSError as error:
         raise LocationError(f"{error.filename or folder}: {error.strerror}") from None
