@@ -5,14 +5,10 @@ has an effect: no write, no record. What the machine's crash leaves is decided b
 disk and its model work, so everything that is owed must be given.
 """
 
-import gc
-import logging
 import math
 import os
 import random
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -21,10 +17,11 @@ from trio.testing import MockClock
 
 from pinnace_fuzz.session_verdict import queued_texts
 from pinnace_fuzz.simulation.client import Client, Ledger
-from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults
+from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script
 from pinnace_fuzz.simulation.oracles import find_lost, find_unannounced, find_violations, session_files
 from pinnace_fuzz.simulation.program import Program
+from pinnace_fuzz.simulation.results import EPOCH_NS, RESTART_S, SESSION, Finding, History, Log, without_surprises
 from pinnace_fuzz.simulation.scheduling import StepCounter, scheduled_by, simulated_clock
 from pinnace_fuzz.simulation.streams import Pipe
 from pinnace_fuzz.simulation.trace import Trace
@@ -37,35 +34,9 @@ _MOST_ACTIONS: Final = 20
 _MOST_CRASH_STEP: Final = 4_000
 _MOST_CRASH_OPERATION: Final = 60
 _EXIT_S: Final = 30.0
-# 2026-01-01; the wall clock begins somewhere.
-_EPOCH_NS: Final = 1_767_225_600 * 10**9
-_RESTART_S: Final = 1.0
 # Flushes are fewer than writes, and only one behind which nothing is written shows.
 _RATES: Final = (0.0, 0.0, 0.01, 0.05)
 _FLUSH_RATES: Final = (0.0, 0.0, 0.1, 0.4)
-_LOGGER: Final = "pinnace"
-SESSION: Final = "simulated"
-"""The id of the session with which each life begins."""
-
-
-class Finding(NamedTuple):
-    """Something that must not be."""
-
-    step: int
-    """The scheduling step at which it was found."""
-    source: str
-    """Which oracle has found it."""
-    text: str
-
-
-class History(NamedTuple):
-    """What a seed has come to."""
-
-    seed: int
-    steps: int
-    lives: int
-    findings: tuple[Finding, ...]
-    trace: Trace
 
 
 class _Plan(NamedTuple):
@@ -83,40 +54,12 @@ class _Plan(NamedTuple):
 
 def simulate(seed: int, program: Program) -> History:
     """Play the history of a seed. Runs trio; not for several threads."""
-    with tempfile.TemporaryDirectory(prefix="pinnace-simulation-") as folder, _without_surprises() as log:
+    with tempfile.TemporaryDirectory(prefix="pinnace-simulation-") as folder, without_surprises() as log:
         return _Simulation(seed, program, os.path.realpath(folder), log).play()
 
 
-class _Log(logging.Handler):
-    """Collects what the agent logs as a defect of its own: errors with a traceback."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.defects: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
-            self.defects.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
-
-
-@contextmanager
-def _without_surprises() -> Generator[_Log]:
-    """Collect no garbage, whose finalizers run at any moment, and take the agent's log."""
-    logger, log = logging.getLogger(_LOGGER), _Log()
-    handlers, propagates, had_gc = logger.handlers[:], logger.propagate, gc.isenabled()
-    gc.collect()
-    gc.disable()
-    logger.handlers[:], logger.propagate = [log], False
-    try:
-        yield log
-    finally:
-        logger.handlers[:], logger.propagate = handlers, propagates
-        if had_gc:
-            gc.enable()
-
-
 class _Simulation:
-    def __init__(self, seed: int, program: Program, folder: str, log: _Log) -> None:
+    def __init__(self, seed: int, program: Program, folder: str, log: Log) -> None:
         self._seed = seed
         self.program = program
         self.log = log
@@ -191,6 +134,7 @@ class _Life:
         self._ended = trio.Event()
         self._client: Client | None = None
         self._pipes: tuple[Pipe, ...] = ()
+        self._disk = simulation.disk.begin()
 
     def play(self) -> None:
         of, plan = self._of, self._plan
@@ -198,7 +142,7 @@ class _Life:
         script = of.home / "script.json"
         script.write_bytes(draw_script(of.draws(f"model {self._number}"), trouble=plan.trouble))
         is_fresh = not session_files(of.disk.contents())
-        of.disk.begin()
+        disk = self._disk
         failures = of.disk.failures
         left = [
             text
@@ -210,9 +154,9 @@ class _Life:
         of.disk.on_operation = self._on_operation
         with scheduled_by(of.draws(f"schedule {self._number}")):
             trio.run(self._live, clock=self._clock, instruments=[StepCounter(self._on_step)])
-        of.disk.stop()
-        of.disk.close_all()
-        of.begun_s = of.trace.time_s + _RESTART_S
+        disk.stop()
+        disk.close_all()
+        of.begun_s = of.trace.time_s + RESTART_S
         if self._has_crashed and plan.crash == "machine":
             of.disk.lose_power()
         self._judge(left, is_fresh=is_fresh, has_failed=of.disk.failures > failures)
@@ -241,7 +185,7 @@ class _Life:
         if self._steps == self._plan.crash_step:
             self._crash()
 
-    def _on_operation(self) -> None:
+    def _on_operation(self, _: ProcessDisk) -> None:
         self._operations += 1
         if self._operations == self._plan.crash_operation:
             self._crash()
@@ -251,13 +195,13 @@ class _Life:
             return
         self._has_crashed = True
         self._of.trace.note("crash", str(self._plan.crash))
-        self._of.disk.stop()
+        self._disk.stop()
         for pipe in self._pipes:
             pipe.break_off()
         self._scope.cancel()
 
     def _wall_time_ns(self) -> int:
-        return _EPOCH_NS + round((self._of.begun_s + self._clock.current_time()) * 1e9)
+        return EPOCH_NS + round((self._of.begun_s + self._clock.current_time()) * 1e9)
 
     # Inside of trio.
 
@@ -296,7 +240,9 @@ class _Life:
         }
         seen = len(of.log.defects)
         try:
-            self._exit = await of.program(flags, environment, str(of.work), stdin, stdout, of.disk, self._wall_time_ns)
+            self._exit = await of.program(
+                flags, environment, str(of.work), stdin, stdout, self._disk, self._wall_time_ns
+            )
         except Exception as error:
             self._report("failure", f"the agent has raised {error!r}")
         for defect in of.log.defects[seen:]:

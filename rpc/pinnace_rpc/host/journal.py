@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
-from pinnace_rpc.host.locations import FILE_MODE, make_folder
+from pinnace_rpc.host.locations import FILE_MODE, flush_names, make_folder
 from pinnace_rpc.host.protocol import Cursor
 from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
 
@@ -108,7 +108,7 @@ class _Block:
 class _Segment:
     """A file with a part of the stream."""
 
-    __slots__ = ("epoch", "first_seq", "path", "size", "start")
+    __slots__ = ("epoch", "first_seq", "is_checked", "path", "size", "start")
 
     def __init__(self, folder: str, epoch: int, first_seq: int, start: int, size: int = 0) -> None:
         self.path = os.path.join(folder, f"{epoch:010d}-{first_seq:015d}-{start:020d}.jsonl")
@@ -116,6 +116,8 @@ class _Segment:
         self.first_seq = first_seq
         self.start = start
         self.size = size
+        self.is_checked = size == 0
+        """Whether it is known to have whole lines alone; of a file that a former host has written, when it is read."""
 
     @property
     def end(self) -> int:
@@ -287,9 +289,10 @@ class Journal:
         index = bisect_right(self._segments, place, key=lambda segment: segment.start) - 1
         if index >= 0 and place < self._segments[index].end:
             segment = self._segments[index]
-            size = min(most, segment.end - place, self.end - place)
             try:
-                if data := _read_file(segment.path, size, place - segment.start):
+                self._check(segment)
+                size = min(most, segment.end - place, self.end - place)
+                if size > 0 and (data := _read_file(segment.path, size, place - segment.start)):
                     return data
             except OSError as error:
                 _log.warning("%s: %s", segment.path, error.strerror)
@@ -313,6 +316,8 @@ class Journal:
         segment = self._segments[index - 1]
         is_beyond = False
         with suppress(OSError, ValueError):  # gone, or empty
+            self._check(segment)
+            is_beyond = not segment.size and cursor.seq >= segment.first_seq
             descriptor = os.open(segment.path, _READ)
             try:
                 with mmap.mmap(descriptor, segment.size, access=mmap.ACCESS_READ) as content:
@@ -328,10 +333,15 @@ class Journal:
     def _next_epoch(self, index: int) -> Cursor:
         """Return the cursor before the events of a later epoch, for one beyond the end of a former epoch.
 
-        A loss of power has taken the end of that epoch, and the number of its events is unknown.
+        A loss of power has taken the end of that epoch, and the number of its events is unknown, or the end of a
+        segment of that epoch, which others follow.
         """
         following = self._segments[index] if index < len(self._segments) else None
-        return Cursor(self.id, self.epoch, 0) if following is None else Cursor(self.id, following.epoch, 0)
+        return (
+            Cursor(self.id, self.epoch, 0)
+            if following is None
+            else Cursor(self.id, following.epoch, following.first_seq - 1)
+        )
 
     def _find_behind(self, cursor: Cursor, index: int) -> Start:
         """Return the begin of the segment with this index, whose predecessors are of epochs before the cursor's.
@@ -423,6 +433,14 @@ class Journal:
             self.size -= oldest.size
             with suppress(OSError):
                 self._system.unlink(oldest.path)
+
+    def _check(self, segment: _Segment) -> None:
+        """Leave out what a loss of power has left of other than whole lines, in a segment that a former host wrote."""
+        if not segment.is_checked:
+            segment.is_checked = True
+            whole = _whole_bytes(Path(segment.path))
+            self.size -= segment.size - whole
+            segment.size = whole
 
     def _close_segment(self) -> None:
         if self._descriptor is not None:
@@ -660,8 +678,4 @@ def _write_state(folder: str, journal: str, epoch: int, system: "System") -> Non
         with suppress(OSError):
             system.unlink(f"{path}.new")
         raise
-    parent = system.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        system.fsync(parent)
-    finally:
-        system.close(parent)
+    flush_names(folder, system)

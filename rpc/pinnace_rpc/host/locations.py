@@ -30,6 +30,8 @@ _MAX_SOCKET_BYTES = 107 if sys.platform == "linux" else 103
 """What `sun_path` holds, without its NUL."""
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LOCK_BYTES = 16 * 1024
+# Of file systems that can't flush a folder.
+_NO_FLUSH = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})
 # A reader that asks who holds the lock has it itself for a moment.
 _TRIES = 10
 _POLL_S = 0.02
@@ -151,6 +153,33 @@ def make_folder(folder: str, system: "System" = os) -> None:
     except OSError as error:
         raise LocationError(f"{error.filename or folder}: {error.strerror}") from None
     check_folder(folder)
+
+
+def flush_names(folder: str, system: "System" = os) -> None:
+    """Bring the names in a folder to the disk, and its own name, with those of the folders above it.
+
+    Whoever has made a folder may have been killed before its name was on the disk, so all those above count that are
+    for the user alone, as `make_folder` makes them, and the first one that is not. Blocking.
+
+    Raises:
+        OSError: The disk does not take them.
+    """
+    while True:
+        descriptor = system.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            system.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_FLUSH:
+                raise
+        finally:
+            system.close(descriptor)
+        try:
+            check_folder(folder)
+        except LocationError:
+            return
+        if (above := os.path.dirname(folder)) == folder or not os.access(above, os.R_OK):
+            return
+        folder = above
 
 
 def peer_uid(connection: socket.socket) -> int:

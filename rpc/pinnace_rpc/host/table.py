@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import trio
 
-from pinnace_rpc.host.locations import FILE_MODE, make_folder
+from pinnace_rpc.host.locations import FILE_MODE, flush_names, make_folder
 from pinnace_spec.wire.json_text import JsonValue
 
 if TYPE_CHECKING:  # for annotations alone
@@ -69,6 +69,8 @@ class CommandTable:
         self._answered = 0
         self._descriptor = self._system.open(self._path, _FLAGS, FILE_MODE)
         self._size = 0
+        self._has_name = False
+        """Whether the name of the file is on the disk."""
         self._load()
         self.is_known = bool(self._entries)
         """Whether the client was here before."""
@@ -100,7 +102,13 @@ class CommandTable:
         self._entries.pop(key, None)
         self._entries[key] = _Entry(content, is_open=True)
         if is_synced:
-            await trio.to_thread.run_sync(self._system.fsync, self._descriptor)
+            await trio.to_thread.run_sync(self._flush)
+
+    def _flush(self) -> None:
+        self._system.fsync(self._descriptor)
+        if not self._has_name:
+            flush_names(os.path.dirname(self._path), self._system)
+            self._has_name = True
 
     def answer(self, identity: JsonValue, line: bytes) -> None:
         """Keep a response, if the disk takes it; else a repetition counts as one of which only the begin is known."""
@@ -207,6 +215,7 @@ class CommandTable:
             raise
         self._system.close(self._descriptor)
         self._descriptor, self._size, self._entries, self._answered = descriptor, size, entries, KEPT
+        self._has_name = False
 
 
 def digest(fields: Mapping[str, JsonValue]) -> str:
