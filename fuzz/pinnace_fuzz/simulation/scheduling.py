@@ -100,7 +100,7 @@ class StepCounter(trio.abc.Instrument):
 
 def unshield(task: trio.lowlevel.Task, outermost: trio.CancelScope) -> None:
     """Open the scopes inside of another one that shield a task, or one that it has started."""
-    status: Any = task._cancel_status  # type: ignore[attr-defined]  # see above
+    status: Any = task._cancel_status
     while status is not None and status._scope is not outermost:
         status._scope.shield = False
         status = status._parent

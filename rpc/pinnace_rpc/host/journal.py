@@ -196,13 +196,13 @@ class Journal:
         knows the former one must not count on with it.
         """
         former = self.id
-        self._close_segment()
         epoch = self.epoch + 1
         try:
             await trio.to_thread.run_sync(_write_state, self._folder, self.id, epoch, self._system)
         except OSError as error:
             self._fail(error)
             self.id = self._new_id()
+        self._close_segment()  # now: what was written meanwhile is of the former epoch
         self.epoch = epoch
         self.seq = 0
         self._tail.clear()

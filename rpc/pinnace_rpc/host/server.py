@@ -444,7 +444,8 @@ class Host:
         for agent in tuple(self._agents.values()):
             with suppress(OSError):
                 forget_unused(agent.folder, now - FORGOTTEN_S, self._surroundings.system)
-                changed = max(entry.stat().st_mtime for entry in os.scandir(agent.folder))
+                # One without any file is left of a power failure: nothing is known of its agent.
+                changed = max((entry.stat().st_mtime for entry in os.scandir(agent.folder)), default=0.0)
                 if agent.state in ("asleep", "failed") and now - changed > FORGOTTEN_S:
                     self._remove(agent)
 

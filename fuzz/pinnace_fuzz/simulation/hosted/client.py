@@ -127,11 +127,19 @@ class HostedClient:
         while received := await connection.to_client.receive_some():
             for kind, payload in frames.feed(received):
                 if kind == "j":
-                    self._around.trace.note(f"{self.name} control", payload.decode())
+                    self._take_control(payload)
                     continue
                 for line in lines.feed(payload):
                     self._take(line, events)
         scope.cancel()
+
+    def _take_control(self, payload: bytes) -> None:
+        self._around.trace.note(f"{self.name} control", payload.decode())
+        record = parse_record(payload + b"\n")
+        if record["type"] == "refused" and self._cursor is not None:
+            # Of an agent that has a cursor, everything that it needs to begin again is on the disk.
+            self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
+            self._cursor = None
 
     def _take(self, line: bytes, events: EventReader) -> None:
         around = self._around

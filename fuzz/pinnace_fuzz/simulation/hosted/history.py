@@ -221,11 +221,12 @@ class _Boot:
         if fault.victim == "machine":
             self._of.trace.note("crash", "machine")
             self._has_crashed = True
-            for process in self._processes():
-                process.crash()
+            for each in self._processes():
+                each.crash()
             self._scope.cancel()
             return
-        process = self._host if fault.victim == "host" else self._agents[-1].process if self._agents else None
+        newest = self._agents[-1].process if self._agents else None
+        process = self._host if fault.victim == "host" else newest
         if process is None or process.ended.is_set() or process.has_crashed:
             return
         if not fault.pause_s:
@@ -283,17 +284,7 @@ class _Boot:
                 random.Random(self._draws.getrandbits(64)),
             )
 
-            def leave(listening: Listening = listening, starter: Starter = starter) -> None:
-                listening.end()
-                starter.end()
-
-            disk = self._of.disk.begin()
-            host = self._host = Process(f"host {disk.pid}", disk, leave)
-            self._listening = listening
-            self._begin(
-                host,
-                lambda *_, listening=listening, starter=starter, disk=disk: self._serve_host(listening, starter, disk),
-            )
+            host = self._start_host(listening, starter)
             await host.ended.wait()
             if host.error is not None and not host.has_crashed:
                 self._report("failure", f"the host has raised {host.error!r}")
@@ -303,6 +294,18 @@ class _Boot:
             if not host.has_crashed:
                 self._report("failure", "the host has ended, and nothing has asked for it")
                 return
+
+    def _start_host(self, listening: Listening, starter: Starter) -> Process:
+        disk = self._of.disk.begin()
+
+        def leave() -> None:
+            listening.end()
+            starter.end()
+
+        host = self._host = Process(f"host {disk.pid}", disk, leave)
+        self._listening = listening
+        self._begin(host, lambda: self._serve_host(listening, starter, disk))
+        return host
 
     def _begin(self, process: Process, work: Callable[[], Awaitable[int]]) -> None:
         assert self._nursery is not None
