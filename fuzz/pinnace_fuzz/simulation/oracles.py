@@ -90,6 +90,13 @@ def find_violations(steps: Sequence[Step], end: End, *, is_fresh: bool, has_fail
             yield f"{verdict.invariant} ({', '.join(verdict.rules)}): {verdict.text}"
 
 
+def find_repeated(files: Files) -> Iterable[str]:
+    """Find names that a session has got twice, though each was sent in one command: its id was used again."""
+    names = [entry["name"] for data in files.values() for entry in entries_of(data) if entry["type"] == "session_info"]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"the command that names the session {name!r} was executed {names.count(name)} times"
+
+
 def session_files(contents: Mapping[str, bytes]) -> Files:
     """Choose the session files."""
     return {name: data for name, data in contents.items() if name.endswith(".jsonl")}

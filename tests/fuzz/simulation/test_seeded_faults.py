@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pinnace_campaigns.mutants import AgentMutant
-from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, NOT_FOUND, TRIED_STEPS
+from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, HOSTED_MUTANTS, NOT_FOUND, TRIED_STEPS
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
 
 ROOTS = ("spec", "statechart", "agent", "rpc", "fuzz")
@@ -15,7 +15,7 @@ RUN = "from pinnace_fuzz.simulation.cli import main; main()"
 FOUND = 1
 
 
-@pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *NOT_FOUND], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *HOSTED_MUTANTS, *NOT_FOUND], ids=lambda mutant: mutant.name)
 def test_a_fault_has_its_text_once(mutant: AgentMutant) -> None:
     """Who moves the text updates the catalogue."""
     assert patched(mutant) != (CHECKOUT / mutant.file).read_text(encoding="utf-8")
@@ -32,13 +32,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     return Copy(tmp_path_factory.mktemp("faults"))
 
 
-@pytest.mark.parametrize("mutant", DURABILITY_MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *HOSTED_MUTANTS], ids=lambda mutant: mutant.name)
 def test_a_fault_is_found_by_the_simulation(copy: Copy, mutant: AgentMutant) -> None:
     """A seed breaks a rule."""
     path = os.pathsep.join(str(copy.root / each) for each in ROOTS)
+    hosted = ["--hosted"] if mutant in HOSTED_MUTANTS else []
     with copy.with_fault(mutant):
         done = subprocess.run(
-            [sys.executable, "-P", "-c", RUN, "--steps", str(TRIED_STEPS)],
+            [sys.executable, "-P", "-c", RUN, *hosted, "--steps", str(TRIED_STEPS)],
             cwd=copy.root,
             env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             check=False,
@@ -47,4 +48,4 @@ def test_a_fault_is_found_by_the_simulation(copy: Copy, mutant: AgentMutant) -> 
         )
 
     assert done.returncode == FOUND, done.stderr
-    assert "replay: pinnace-simulate --seed" in done.stdout
+    assert f"replay: {' '.join(['pinnace-simulate', *hosted])} --seed" in done.stdout

@@ -220,7 +220,7 @@ class HostedClient:
             case "clear_queue":
                 command["by"] = f"{self.name}-w{self._sent}"
             case "set_session_name":
-                command["name"] = f"name {draws.randrange(100)}"
+                command["name"] = f"name {self.name} {self._sent}"
             case _:
                 pass
         return self._new(command)

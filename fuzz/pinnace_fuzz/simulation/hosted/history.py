@@ -25,7 +25,7 @@ from pinnace_fuzz.simulation.hosted.client import HostedClient, Surroundings, au
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
 from pinnace_fuzz.simulation.hosted.events import EventLog
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script
-from pinnace_fuzz.simulation.oracles import find_lost, session_files
+from pinnace_fuzz.simulation.oracles import find_lost, find_repeated, session_files
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import HostProgram, Program
 from pinnace_fuzz.simulation.results import EPOCH_NS, RESTART_S, SESSION, Finding, History, Log, without_surprises
@@ -189,6 +189,8 @@ class _Boot:
             of.disk.lose_power()
         for text in find_lost(of.ledger, of.sessions()):
             of.report("messages", text)
+        for text in find_repeated(of.sessions()):
+            of.report("commands", text)
         for defect in of.log.defects:
             of.report("failure", f"the host or an agent has logged {defect}")
         if self._most_open > _HOST_DESCRIPTORS + len(of.clients):
