@@ -9,6 +9,7 @@ import math
 import os
 import random
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -20,6 +21,7 @@ from pinnace_fuzz.simulation.client import Client, Ledger
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script
 from pinnace_fuzz.simulation.oracles import find_lost, find_unannounced, find_violations, session_files
+from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.program import Program
 from pinnace_fuzz.simulation.results import EPOCH_NS, RESTART_S, SESSION, Finding, History, Log, without_surprises
 from pinnace_fuzz.simulation.scheduling import StepCounter, scheduled_by, simulated_clock
@@ -52,17 +54,18 @@ class _Plan(NamedTuple):
     trouble: float
 
 
-def simulate(seed: int, program: Program) -> History:
-    """Play the history of a seed. Runs trio; not for several threads."""
+def simulate(seed: int, program: Program, left_out: Collection[str] = ()) -> History:
+    """Play the history of a seed, without some parts. Runs trio; not for several threads."""
     with tempfile.TemporaryDirectory(prefix="pinnace-simulation-") as folder, without_surprises() as log:
-        return _Simulation(seed, program, os.path.realpath(folder), log).play()
+        return _Simulation(seed, program, os.path.realpath(folder), log, Parts(left_out)).play()
 
 
 class _Simulation:
-    def __init__(self, seed: int, program: Program, folder: str, log: Log) -> None:
+    def __init__(self, seed: int, program: Program, folder: str, log: Log, parts: Parts) -> None:
         self._seed = seed
         self.program = program
         self.log = log
+        self.parts = parts
         self.trace = Trace(folder)
         self._findings: list[Finding] = []
         self.ledger = Ledger()
@@ -83,14 +86,22 @@ class _Simulation:
         self.trace.note("finding", f"{source}: {text}")
 
     def play(self) -> History:
-        plans = self._plans()
         lives = 0
-        for plan in plans:
-            lives += 1
-            _Life(self, plan, lives).play()
+        for number, plan in enumerate(self._plans(), 1):
+            if not self.parts.has(f"life:{number}"):
+                continue
+            lives = number
+            _Life(self, self._without_parts(plan, number), number).play()
             if self._findings:
                 break
-        return History(self._seed, self.trace.steps, lives, tuple(self._findings), self.trace)
+        return History(self._seed, self.trace.steps, lives, tuple(self._findings), self.trace, self.parts)
+
+    def _without_parts(self, plan: _Plan, number: int) -> _Plan:
+        if plan.crash is not None and not self.parts.has(f"crash:{number}"):
+            plan = plan._replace(crash=None, crash_step=0, crash_operation=0)
+        if plan.faults != EMPTY_FAULTS and not self.parts.has(f"disk:{number}"):
+            plan = plan._replace(faults=EMPTY_FAULTS)
+        return plan
 
     def _plans(self) -> list[_Plan]:
         draws = self.draws("plan")
@@ -210,7 +221,13 @@ class _Life:
         stdin, stdout = (Pipe(of.draws(f"{name} {self._number}")) for name in ("stdin", "stdout"))
         self._pipes = stdin, stdout
         client = self._client = Client(
-            of.draws(f"client {self._number}"), of.trace, of.ledger, stdin, stdout, self._report
+            of.draws(f"client {self._number}"),
+            of.trace,
+            of.ledger,
+            stdin,
+            stdout,
+            self._report,
+            lambda number: of.parts.has(f"command:{self._number}.{number}"),
         )
         with self._scope:
             async with trio.open_nursery() as nursery:

@@ -4,9 +4,12 @@ import gc
 import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_fuzz.simulation.trace import Trace
+
+if TYPE_CHECKING:
+    from pinnace_fuzz.simulation.parts import Parts
 
 # Long ago, so that no file of the real disk, whose time is that of the machine, is older than the simulated present.
 EPOCH_NS: Final = 10**18
@@ -36,6 +39,8 @@ class History(NamedTuple):
     lives: int
     findings: tuple[Finding, ...]
     trace: Trace
+    parts: "Parts"
+    """Those that were played, and those that were left out."""
 
 
 class Log(logging.Handler):

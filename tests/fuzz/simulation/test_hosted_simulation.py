@@ -45,7 +45,7 @@ def test_a_finding_of_a_hosted_history_is_printed_with_its_command() -> None:
     found = CliRunner().invoke(main, ["--hosted", "--seed", "4", "--steps", "1", "--agent", silent])
 
     assert found.exit_code == 1
-    assert f"replay: pinnace-simulate --hosted --agent {silent} --seed 4 --steps 1" in found.stdout
+    assert f"replay: pinnace-simulate --seed 4 --steps 1 --hosted --agent {silent} --trace" in found.stdout
 
 
 def test_a_host_that_can_not_be_loaded_is_a_usage_error() -> None:

@@ -1,6 +1,7 @@
 """Faults in what reaches the disk are found by the simulation, each within so many scheduling steps."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -34,18 +35,29 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 @pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *HOSTED_MUTANTS], ids=lambda mutant: mutant.name)
 def test_a_fault_is_found_by_the_simulation(copy: Copy, mutant: AgentMutant) -> None:
-    """A seed breaks a rule."""
+    """A seed breaks a rule, and what is left of its history when it has been made smaller breaks it again."""
     path = os.pathsep.join(str(copy.root / each) for each in ROOTS)
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     hosted = ["--hosted"] if mutant in HOSTED_MUTANTS else []
     with copy.with_fault(mutant):
         done = subprocess.run(
-            [sys.executable, "-P", "-c", RUN, *hosted, "--steps", str(TRIED_STEPS)],
+            [sys.executable, "-P", "-c", RUN, *hosted, "--steps", str(TRIED_STEPS), "--shrink"],
             cwd=copy.root,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        command = done.stdout.partition("replay: pinnace-simulate ")[2]
+        again = subprocess.run(
+            [sys.executable, "-P", "-c", RUN, *shlex.split(command.partition("--trace")[0])],
+            cwd=copy.root,
+            env=environment,
             check=False,
             capture_output=True,
             text=True,
         )
 
     assert done.returncode == FOUND, done.stderr
-    assert f"replay: {' '.join(['pinnace-simulate', *hosted])} --seed" in done.stdout
+    assert done.stdout == again.stdout
+    assert "replay: pinnace-simulate --seed" in done.stdout

@@ -15,6 +15,7 @@ from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record
 from pinnace_fuzz.simulation.client import Ledger, SentMessage
 from pinnace_fuzz.simulation.hosted.connections import Connect, Connection, Frames, control, data
 from pinnace_fuzz.simulation.hosted.events import Cursor, EventLog, EventReader
+from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.trace import Trace
 from pinnace_spec.observers.edge import as_record, texts
 
@@ -42,6 +43,7 @@ class Surroundings(NamedTuple):
     events: EventLog
     report: Callable[[str, str], None]
     """Takes the source and the text of a finding."""
+    parts: Parts
     start: tuple[str, ...]
     """The flags of the agent."""
     folder: str
@@ -172,7 +174,11 @@ class HostedClient:
         while self._left:
             await self._pause()
             self._left -= 1
-            await self._send(connection, self._command())
+            command = self._command()
+            if self._around.parts.has(f"command:{self.name}.{self._sent}"):
+                await self._send(connection, command)
+            else:
+                del self.owed[command["id"]]
             if draws.random() < _CUTS:
                 return False
         for attempt in range(3):

@@ -10,7 +10,7 @@ import math
 import os
 import random
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -26,6 +26,7 @@ from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, co
 from pinnace_fuzz.simulation.hosted.events import EventLog
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script
 from pinnace_fuzz.simulation.oracles import find_lost, find_repeated, session_files
+from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import HostProgram, Program
 from pinnace_fuzz.simulation.results import EPOCH_NS, RESTART_S, SESSION, Finding, History, Log, without_surprises
@@ -77,18 +78,19 @@ class _Plan(NamedTuple):
     on_crash: str
 
 
-def simulate_hosted(seed: int, program: Program, host: HostProgram) -> History:
-    """Play the history of a seed. Runs trio; not for several threads."""
+def simulate_hosted(seed: int, program: Program, host: HostProgram, left_out: Collection[str] = ()) -> History:
+    """Play the history of a seed, without some parts. Runs trio; not for several threads."""
     with tempfile.TemporaryDirectory(prefix="pinnace-simulation-") as folder, without_surprises() as log:
-        return _Simulation(seed, program, host, os.path.realpath(folder), log).play()
+        return _Simulation(seed, program, host, os.path.realpath(folder), log, Parts(left_out)).play()
 
 
 class _Simulation:
-    def __init__(self, seed: int, program: Program, host: HostProgram, folder: str, log: Log) -> None:
+    def __init__(self, seed: int, program: Program, host: HostProgram, folder: str, log: Log, parts: Parts) -> None:
         self._seed = seed
         self.program = program
         self.host = host
         self.log = log
+        self.parts = parts
         log.is_left_out = has_crashed
         self.trace = Trace(folder)
         self.findings: list[Finding] = []
@@ -105,7 +107,14 @@ class _Simulation:
         flags = ("--model", MODEL, "--tools", TOOLS, "--protocol", "pi", "--session-dir", str(root / _SESSIONS))
         environment = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", SCRIPT_VARIABLE: str(self.home / "script.json")}
         self.around = Surroundings(
-            self.trace, self.ledger, self.events, self.report, (*flags, *names_session), str(self.work), environment
+            self.trace,
+            self.ledger,
+            self.events,
+            self.report,
+            self.parts,
+            (*flags, *names_session),
+            str(self.work),
+            environment,
         )
         count = 1 + self.draws("clients").randrange(_MOST_CLIENTS)
         self.clients = [HostedClient(f"client-{n}", self.draws(f"client {n}"), self.around) for n in range(count)]
@@ -124,12 +133,16 @@ class _Simulation:
 
     def play(self) -> History:
         boots = 0
-        for plan in self._plans():
-            boots += 1
-            _Boot(self, plan, boots).play()
+        for number, plan in enumerate(self._plans(), 1):
+            if not self.parts.has(f"boot:{number}"):
+                continue
+            boots = number
+            faults = enumerate(plan.faults, 1)
+            left = tuple(each for place, each in faults if self.parts.has(f"fault:{number}.{place}"))
+            _Boot(self, plan._replace(faults=left), number).play()
             if self.findings:
                 break
-        return History(self._seed, self.trace.steps, boots, tuple(self.findings), self.trace)
+        return History(self._seed, self.trace.steps, boots, tuple(self.findings), self.trace, self.parts)
 
     def _plans(self) -> list[_Plan]:
         draws = self.draws("plan")
