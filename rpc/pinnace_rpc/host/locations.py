@@ -158,8 +158,8 @@ def make_folder(folder: str, system: "System" = os) -> None:
 def flush_names(folder: str, system: "System" = os) -> None:
     """Bring the names in a folder to the disk, and its own name, with those of the folders above it.
 
-    Whoever has made a folder may have been killed before its name was on the disk, so all those above count that are
-    for the user alone, as `make_folder` makes them, and the first one that is not. Blocking.
+    A process that has made a folder may have been killed before its name was on the disk, so all those above count that
+    are for the user alone, as `make_folder` makes them, and the first one that is not. Blocking.
 
     Raises:
         OSError: The disk does not take them.

@@ -1,4 +1,4 @@
-"""A history that breaks a rule is made smaller by leaving out what the finding does not need; it can be played again."""
+"""A history that breaks a rule is made smaller: what its finding does not need is left out. It can be played again."""
 
 import shlex
 from collections.abc import Collection, Sequence
