@@ -1,9 +1,9 @@
 """What clients of a host must get: every event once, in order, and the same whether live or replayed.
 
 An event is known by the cursor behind it, `JOURNAL.EPOCH:SEQ`. Two events with one cursor must be equal, for all
-clients and at all times: else two histories would be joined. Behind a cursor follows the next event of its epoch, or the record
-that begins another epoch, or a record of a gap; a gap, and a cursor that is not known any more, need a crash of the
-machine. Rules R-HST.
+clients and at all times: else two histories would be joined. Behind a cursor follows the next event of its epoch, or
+the record that begins another epoch, or a record of a gap; a gap, and a cursor that is not known any more, need a
+crash of the machine. Rules R-HST.
 """
 
 from collections.abc import Callable
