@@ -8,8 +8,8 @@ lacks them:
 - `_cancel_status` of tasks, by which the scopes around a task are found: those that shield it are opened when its
   process crashes.
 - `THREAD_CACHE`, which starts threads for `trio.to_thread` and `trio.lowlevel.start_thread_soon`. Here the work of a
-  thread is one step of a task of its own, behind a delay that the seed draws: two threads never run at the same moment,
-  but their order among tasks is any that real ones could have.
+  thread is one step of a task of its own, between two delays that the seed draws: two threads never run at the same
+  moment, but their order among tasks is any that real ones could have, and what a thread has done may be reported late.
 
 The clock is `trio.testing.MockClock`: when no task can run, it jumps to the next deadline, so a delay costs nothing.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, MutableSequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import outcome
 import trio
@@ -34,6 +34,8 @@ _THREADS: Final[Any] = import_module("trio._core._thread_cache")
 _DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.02, 0.4)
 _LONG_DELAY_S: Final = 4.0
 _LONG_DELAYS: Final = 0.01
+_LATE: Final = 0.3
+"""How often the end of a thread's work is reported later than it is done."""
 
 
 class UnsupportedTrio(Exception):
@@ -76,14 +78,20 @@ class _Threads:
         """Do the work in a task, later."""
         draws = self._draws
         delay_s = _LONG_DELAY_S * draws.random() if draws.random() < _LONG_DELAYS else draws.choice(_DELAYS_S)
+        late_s = draws.choice(_DELAYS_S) if draws.random() < _LATE else 0.0
         trio.lowlevel.spawn_system_task(
-            _work, fn, deliver, delay_s, name=f"thread {name or ''}", context=copy_context()
+            _work, fn, deliver, delay_s, late_s, name=f"thread {name or ''}", context=copy_context()
         )
 
 
-async def _work(fn: Callable[[], Value], deliver: Callable[[outcome.Outcome[Value]], object], delay_s: float) -> None:
+async def _work(
+    fn: Callable[[], Value], deliver: Callable[[outcome.Outcome[Value]], object], delay_s: float, late_s: float
+) -> None:
     await trio.sleep(delay_s)
-    deliver(outcome.capture(fn))
+    result = outcome.capture(fn)
+    if late_s:
+        await trio.sleep(late_s)
+    deliver(result)
 
 
 class StepCounter(trio.abc.Instrument):
@@ -100,7 +108,7 @@ class StepCounter(trio.abc.Instrument):
 
 def unshield(task: trio.lowlevel.Task, outermost: trio.CancelScope) -> None:
     """Open the scopes inside of another one that shield a task, or one that it has started."""
-    status: Any = task._cancel_status
+    status = cast("Any", task)._cancel_status
     while status is not None and status._scope is not outermost:
         status._scope.shield = False
         status = status._parent

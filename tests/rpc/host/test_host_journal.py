@@ -364,6 +364,7 @@ async def test_what_is_written_while_an_epoch_begins_is_no_part_of_it(tmp_path: 
 async def test_a_segment_of_which_a_power_failure_has_left_a_part_ends_in_a_gap(tmp_path: Path, left: int) -> None:
     """R-HST-03: readers go on behind it, and get no part of a line."""
     folder = tmp_path / "a"
+    lines: list[bytes] = []
     for _ in range(2):  # a segment each
         journal = Journal(str(folder))
         await journal.begin_epoch()
