@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pinnace_campaigns.mutants import AgentMutant
-from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, HOSTED_MUTANTS, NOT_FOUND, TRIED_STEPS
+from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, HOSTED_MUTANTS, MORE_STEPS, NOT_FOUND, TRIED_STEPS
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
 
 ROOTS = ("spec", "statechart", "agent", "rpc", "fuzz")
@@ -41,7 +41,16 @@ def test_a_fault_is_found_by_the_simulation(copy: Copy, mutant: AgentMutant) -> 
     hosted = ["--hosted"] if mutant in HOSTED_MUTANTS else []
     with copy.with_fault(mutant):
         done = subprocess.run(
-            [sys.executable, "-P", "-c", RUN, *hosted, "--steps", str(TRIED_STEPS), "--shrink"],
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                RUN,
+                *hosted,
+                "--steps",
+                str(MORE_STEPS.get(mutant.name, TRIED_STEPS)),
+                "--shrink",
+            ],
             cwd=copy.root,
             env=environment,
             check=False,
