@@ -58,6 +58,8 @@ class EventReader:
         """Behind the newest event."""
         self.newest: Cursor | None = None
         """That of the journal when the connection began; None: it is not known yet."""
+        self._is_running = False
+        """Whether a run has begun on this connection, and not ended."""
         self._log = log
 
     def take(self, record: Record, line: bytes) -> None:
@@ -69,6 +71,11 @@ class EventReader:
                 # A client that attaches before the first record of an epoch is at its beginning already.
                 if (record["epoch"], 0) < self.cursor[1:]:
                     self._log.report(f"epoch {record['epoch']} begins behind {self.cursor}")
+                if self._is_running and not record["interrupted"] and not self._log.may_have_gaps:
+                    self._log.report(
+                        f"a run was cut behind {self.cursor}, and the next epoch does not say so: {record}"
+                    )
+                self._is_running = False
                 self.cursor = Cursor(self.cursor.journal, record["epoch"], 0)
             case "truncated":
                 if not self._log.may_have_gaps:
@@ -76,12 +83,15 @@ class EventReader:
                 journal, _, place = record["to"].rpartition(".")
                 epoch, _, seq = place.partition(":")
                 self.cursor = Cursor(journal, int(epoch), int(seq))
+                self._is_running = False
             case _ if self.cursor is not None and "seq" in record:
                 expected = self.cursor._replace(seq=self.cursor.seq + 1)
                 if record["seq"] != expected.seq:
                     self._log.report(f"behind {self.cursor} follows the event {record['seq']}: {line[:200]!r}")
                 self.cursor = expected._replace(seq=record["seq"])
                 self._log.take(self.cursor, line)
+                if record["type"] in ("agent_start", "agent_settled"):
+                    self._is_running = record["type"] == "agent_start"
             case _:
                 pass
 
