@@ -9,8 +9,9 @@ from typing import Final
 from pinnace_campaigns.mutants.catalogue import AgentMutant
 
 TRIED_STEPS: Final = 120_000
-MORE_STEPS: Final = {"flushed-when-it-begins": 250_000}
-"""For a fault that only shows when the machine crashes between the end of one flush and that of the next one."""
+MORE_STEPS: Final = {"flushed-when-it-begins": 250_000, "commands-are-not-noted": 250_000}
+"""For faults that show when a crash comes at one of a few steps: between the end of one flush and that of the next one,
+or between a command and its answer."""
 
 _DURABILITY: Final = "agent/pinnace_agent/session/store/durability.py"
 _FILE: Final = "agent/pinnace_agent/session/store/file.py"
