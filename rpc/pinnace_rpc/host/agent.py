@@ -949,6 +949,8 @@ class HostedAgent:
         if not self._is_known:
             self._nursery.start_soon(self.wait_started)
         self._is_known = True
+        if self._takes_commands and _DETAILS_NAME in self._unsaved:  # else that is awaited
+            self._nursery.start_soon(self._flush_details)
         self._process_changed.unpark_all()
         self._supervisor.answered()
 
