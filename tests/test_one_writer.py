@@ -35,7 +35,7 @@ DESCRIPTOR_WRITERS: Final = {
     "rpc/pinnace_rpc/embedded/thread.py": "one byte that wakes the loop of a program",
     "rpc/pinnace_rpc/host/agent.py": "what the host keeps about an agent; no key is known to it",
     "rpc/pinnace_rpc/host/agents/process.py": "the stdin of an agent: commands of its clients, byte for byte",
-    "rpc/pinnace_rpc/host/connection.py": "records that the agent has redacted",
+    "rpc/pinnace_rpc/host/sockets.py": "records that the agent has redacted",
     "rpc/pinnace_rpc/host/journal.py": "records that the agent has redacted",
     "rpc/pinnace_rpc/host/table.py": "ids of commands, and responses that the agent has redacted",
     "rpc/pinnace_rpc/host/locations.py": "who is the host of an agent folder",

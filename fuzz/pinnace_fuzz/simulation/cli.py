@@ -6,13 +6,18 @@ Exit codes: 0, nothing was found; 1, a history breaks a rule; 2, a usage error.
 import gc
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
-from pinnace_fuzz.simulation.history import History, simulate
-from pinnace_fuzz.simulation.program import DEFAULT_PROGRAM, UnknownProgram, load_program
+from pinnace_fuzz.simulation.history import simulate
+from pinnace_fuzz.simulation.hosted.history import simulate_hosted
+from pinnace_fuzz.simulation.parts import shrink as shrunk
+from pinnace_fuzz.simulation.program import DEFAULT_HOST, DEFAULT_PROGRAM, UnknownProgram, load_host, load_program
+from pinnace_fuzz.simulation.results import History
 from pinnace_fuzz.simulation.scheduling import UnsupportedTrio, check_trio
 
 _FOUND: Final = 1
@@ -32,9 +37,25 @@ _USAGE: Final = 2
     "--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write the trace of the last history here."
 )
 @click.option("--agent", default=DEFAULT_PROGRAM, show_default=True, help="The agent's entry point, module:function.")
+@click.option("--hosted", is_flag=True, help="Simulate a durable host with its agent, and clients that attach.")
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The host's entry point, module:function.")
+@click.option("--shrink", is_flag=True, help="Leave out of a history that breaks a rule what that does not need.")
+@click.option("--without", default="", metavar="PARTS", help="Leave out these parts, as --shrink prints them.")
 @click.option("--keep-going", is_flag=True, help="Go on behind a history that breaks a rule.")
 @click.option("--digests", is_flag=True, help="Print a line for each history, with the checksum of its trace.")
-def main(seed: int, steps: int, trace: Path | None, agent: str, *, keep_going: bool, digests: bool) -> None:
+def main(  # noqa: PLR0913 - one for each option
+    seed: int,
+    steps: int,
+    trace: Path | None,
+    agent: str,
+    *,
+    hosted: bool,
+    host: str,
+    shrink: bool,
+    without: str,
+    keep_going: bool,
+    digests: bool,
+) -> None:
     """Simulate the whole agent: one seed decides scheduling, time, disk, streams, crashes, model and client.
 
     A history that breaks a rule is printed with its seed; `--seed N --steps 1` plays it again, the same to the byte.
@@ -42,22 +63,39 @@ def main(seed: int, steps: int, trace: Path | None, agent: str, *, keep_going: b
     try:
         check_trio()
         program = load_program(agent)
+        host_program = load_host(host) if hosted else None
     except (UnknownProgram, UnsupportedTrio) as error:
         click.echo(f"pinnace-simulate: {error}", err=True)
         sys.exit(_USAGE)
     gc.freeze()  # what is loaded stays: each history collects its own garbage
     began_s, done, number, found = time.monotonic(), 0, seed, 0
     while done < steps:
-        history = simulate(number, program)
+        play = (
+            partial(simulate, number, program)
+            if host_program is None
+            else partial(simulate_hosted, number, program, host_program)
+        )
+        history = play([part for part in without.split(",") if part])
         done += history.steps
         number += 1
         if digests:
             click.echo(f"{history.seed} {history.steps} {history.lives} {history.trace.digest}")
         if trace is not None:
-            trace.write_text("".join(f"{line}\n" for line in history.trace.lines), encoding="utf-8")
+            _write(trace, history)
         if history.findings:
             found += 1
-            _report(history, agent)
+            if shrink:
+                history = shrunk(history, play)
+                if trace is not None:
+                    _write(trace, history)
+            _report(
+                history,
+                [
+                    *(["--hosted"] if hosted else []),
+                    *_other("--agent", agent, DEFAULT_PROGRAM),
+                    *_other("--host", host, DEFAULT_HOST),
+                ],
+            )
             if not keep_going:
                 break
     passed_s = time.monotonic() - began_s
@@ -69,9 +107,20 @@ def main(seed: int, steps: int, trace: Path | None, agent: str, *, keep_going: b
     sys.exit(_FOUND if found else 0)
 
 
-def _report(history: History, agent: str) -> None:
+def _other(option: str, entry: str, default: str) -> list[str]:
+    return [] if entry == default else [f"{option} {entry}"]
+
+
+def _write(path: Path, history: History) -> None:
+    path.write_text("".join(f"{line}\n" for line in history.trace.lines), encoding="utf-8")
+
+
+def _report(history: History, options: Sequence[str]) -> None:
     click.echo(f"seed {history.seed}: life {history.lives}, step {history.steps}")
     for finding in history.findings:
         click.echo(f"  step {finding.step}: {finding.source}: {finding.text}")
-    other = "" if agent == DEFAULT_PROGRAM else f" --agent {agent}"
-    click.echo(f"  replay: pinnace-simulate --seed {history.seed} --steps 1{other} --trace trace.txt")
+    if left_out := history.parts.left_out:
+        click.echo(f"  played: {', '.join(history.parts.played)}")
+        options = [*options, f"--without {','.join(left_out)}"]
+    words = " ".join(["pinnace-simulate", f"--seed {history.seed} --steps 1", *options, "--trace trace.txt"])
+    click.echo(f"  replay: {words}")

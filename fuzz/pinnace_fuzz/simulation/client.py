@@ -55,6 +55,12 @@ class Ledger:
     withdrawals: dict[str, Record] = field(default_factory=dict[str, Record])
     """By their `by`."""
 
+    def forget(self, command: Record) -> None:
+        """Take notice that a command is not sent, now or later."""
+        if (message := self.messages.get(command.get("messageId", ""))) is not None:
+            message.is_elsewhere = True
+        self.withdrawals.pop(command.get("by", ""), None)
+
 
 class Client:
     """The client during one life of the agent."""
@@ -67,8 +73,20 @@ class Client:
         to_agent: Pipe,
         from_agent: Pipe,
         report: Callable[[str, str], None],
+        is_sent: Callable[[int], bool] = lambda _: True,
     ) -> None:
-        """Send nothing yet; `report` takes the source and the text of a finding."""
+        """Send nothing yet.
+
+        Args:
+            draws: Decides.
+            trace: Takes what crosses the edge.
+            ledger: That of the history.
+            to_agent: The agent's stdin.
+            from_agent: Its stdout.
+            report: Takes the source and the text of a finding.
+            is_sent: Whether the command with this number is sent; it is drawn in any case.
+        """
+        self._is_sent = is_sent
         self.steps: list[Step] = []
         """What has crossed the edge in this life."""
         self._draws = draws
@@ -101,9 +119,13 @@ class Client:
         for withdrawal in tuple(self._ledger.withdrawals.values()):
             if self._draws.random() < _REPEATS:
                 await self._send(dict(withdrawal))
-        for _ in range(count):
+        for number in range(1, count + 1):
             await self._pause()
-            await self._send(self._command())
+            command = self._command()
+            if self._is_sent(number):
+                await self._send(command)
+            else:
+                self._ledger.forget(command)
         await self._quiet()
         self._to_agent.end()
 

@@ -11,8 +11,8 @@ process sees, the page cache. Beside them it records which changes have reached 
   of it the pages alone that were changed again.
 
 Writes may be short or fail (ENOSPC, EIO), and so may flushes. A crash of the process alone loses nothing of that; one
-of the machine loses it (`lose_power`). Slow flushes are a matter of threads (`scheduling`). Descriptors are real, so
-`os.fstat`, `os.pread` and locks work. Not simulated: damage to what was flushed, hard links to other folders, reads
+of the machine loses it (`Disk.lose_power`). Slow flushes are a matter of threads (`scheduling`). Descriptors are real,
+so `os.fstat`, `os.pread` and locks work. Not simulated: damage to what was flushed, hard links to other folders, reads
 that fail.
 """
 
@@ -72,6 +72,8 @@ class _File:
         self.changes: list[_Change] = []
         self.dropped = 0
         """So many changes, the first ones, a flush has failed to write: the kernel takes them for written."""
+        self.writers: list[int] = []
+        """The processes that have written, each once for all that it has written in a row."""
 
     def flush(self) -> None:
         content = bytearray(self.kept)
@@ -137,7 +139,7 @@ class _Folder:
 
 
 class Disk:
-    """The disk of one history; it outlives the agent's processes."""
+    """The disk of one history; it outlives all processes."""
 
     def __init__(self, root: Path, draws: random.Random, faults: DiskFaults, note: Callable[[str], None]) -> None:
         """Begin empty.
@@ -150,22 +152,74 @@ class Disk:
         """
         self.faults = faults
         self.operations = 0
-        """Changes and flushes until now, over all lives."""
+        """Changes and flushes until now, of all processes."""
         self.failures = 0
-        """Operations that have failed until now, over all lives."""
-        self.on_operation: Callable[[], None] = _nothing
-        """Called before each; it may call `stop`."""
-        self.is_stopped = False
-        self._root = os.path.realpath(root)
-        self._draws = draws
-        self._note = note
-        self._files: dict[tuple[int, int], _File] = {}
-        self._folders: dict[str, _Folder] = {self._root: _Folder()}
-        self._open: dict[int, _File | str | None] = {}  # a path: a folder; None: what is not recorded
+        """Operations that have failed until now, of all processes."""
+        self.on_operation: Callable[[ProcessDisk], None] = _nothing
+        """Called before each, with the process; it may call `stop`."""
+        self.on_second_writer: Callable[[str], None] = _nothing
+        """Called with the name of a file into which a process writes again after another one has."""
+        self.root = os.path.realpath(root)
+        self.draws = draws
+        self.note = note
+        self.files: dict[tuple[int, int], _File] = {}
+        self.folders: dict[str, _Folder] = {self.root: _Folder()}
         self._count = 0
-        self._process = 1000
+        self._processes = 1000
 
-    # The life of a process.
+    def begin(self) -> "ProcessDisk":
+        """Return the disk as a new process has it."""
+        self._processes += 1
+        return ProcessDisk(self, self._processes)
+
+    def new_file(self, status: os.stat_result) -> "_File":
+        """Record a file that was made."""
+        self._count += 1
+        file = self.files[_identity(status)] = _File(self._count)
+        return file
+
+    def lose_power(self) -> None:
+        """Make the files those that a crash of the machine leaves; after `close_all` of every process."""
+        folders, self.folders, self.files = self.folders, {}, {}
+        shutil.rmtree(self.root)
+        self._restore(self.root, folders)
+        self.note(f"power {' '.join(f'{name}:{size}' for name, size in self._sizes())}")
+
+    def contents(self) -> dict[str, bytes]:
+        """Return the files as a process sees them: path below the root -> content."""
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in self._paths()}
+
+    def _paths(self) -> list[Path]:
+        return sorted(path for path in Path(self.root).rglob("*") if path.is_file())
+
+    def _sizes(self) -> list[tuple[str, int]]:
+        return [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._paths()]
+
+    def _restore(self, path: str, former: dict[str, _Folder]) -> None:
+        os.mkdir(path, 0o700)
+        folder = self.folders[path] = _Folder()
+        folder.kept = former[path].after_crash(self.draws)
+        for name, file in folder.kept.items():
+            place = os.path.join(path, name)
+            if file is None:
+                self._restore(place, former)
+                continue
+            content = file.after_crash(self.draws)
+            Path(place).write_bytes(content)
+            os.chmod(place, 0o600)
+            folder.kept[name] = self.files[_identity(os.stat(place))] = _File(file.number, content)
+
+
+class ProcessDisk:
+    """The disk as one process has it, which changes nothing after its crash."""
+
+    def __init__(self, disk: Disk, pid: int) -> None:
+        """Open nothing; for `Disk.begin`."""
+        self.pid = pid
+        self.is_stopped = False
+        self.device = disk
+        self._draws = disk.draws
+        self._open: dict[int, _File | str | None] = {}  # a path: a folder; None: what is not recorded
 
     def stop(self) -> None:
         """The process has crashed: what it still does has no effect."""
@@ -177,41 +231,10 @@ class Disk:
             os.close(descriptor)
         self._open.clear()
 
-    def lose_power(self) -> None:
-        """Make the files those that a crash of the machine leaves; after `close_all`."""
-        folders, self._folders, self._files = self._folders, {}, {}
-        shutil.rmtree(self._root)
-        self._restore(self._root, folders)
-        self._note(f"power {' '.join(f'{name}:{size}' for name, size in self._sizes())}")
-
-    def begin(self) -> None:
-        """A new process may change files."""
-        self.is_stopped = False
-        self._process += 1
-
-    def contents(self) -> dict[str, bytes]:
-        """Return the files as a process sees them: path below the root -> content."""
-        return {str(path.relative_to(self._root)): path.read_bytes() for path in self._paths()}
-
-    def _paths(self) -> list[Path]:
-        return sorted(path for path in Path(self._root).rglob("*") if path.is_file())
-
-    def _sizes(self) -> list[tuple[str, int]]:
-        return [(str(path.relative_to(self._root)), path.stat().st_size) for path in self._paths()]
-
-    def _restore(self, path: str, former: dict[str, _Folder]) -> None:
-        os.mkdir(path, 0o700)
-        folder = self._folders[path] = _Folder()
-        folder.kept = former[path].after_crash(self._draws)
-        for name, file in folder.kept.items():
-            place = os.path.join(path, name)
-            if file is None:
-                self._restore(place, former)
-                continue
-            content = file.after_crash(self._draws)
-            Path(place).write_bytes(content)
-            os.chmod(place, 0o600)
-            folder.kept[name] = self._files[_identity(os.stat(place))] = _File(file.number, content)
+    @property
+    def open_count(self) -> int:
+        """How many descriptors it has open."""
+        return len(self._open)
 
     # The functions of `os`.
 
@@ -219,24 +242,30 @@ class Disk:
         """As `os.open`."""
         self._alive()
         folder, name = self._place(path, dir_fd)
-        if folder not in self._folders:
+        folders = self.device.folders
+        if folder not in folders:
             return self._opened(os.open(path, flags, mode, dir_fd=dir_fd), None)
         is_new = bool(flags & os.O_CREAT) and not os.path.lexists(os.path.join(folder, name))
         if is_new:
             self._operate(f"make {name}", no_space=True)
+        elif flags & os.O_TRUNC and os.path.isfile(os.path.join(folder, name)):
+            self._operate(f"cut {name} at 0")
         descriptor = os.open(path, flags, mode, dir_fd=dir_fd)
         status = os.fstat(descriptor)
-        if os.path.join(folder, name) in self._folders or name in (".", ""):
+        if os.path.join(folder, name) in folders or name in (".", ""):
             return self._opened(descriptor, os.path.normpath(os.path.join(folder, name)))
         if is_new:
-            self._count += 1
-            file = self._files[_identity(status)] = _File(self._count)
-            self._folders[folder].changes.append((None, name, file))
-        return self._opened(descriptor, self._files.get(_identity(status)))
+            folders[folder].changes.append((None, name, self.device.new_file(status)))
+        file = self.device.files.get(_identity(status))
+        if file is not None and not is_new and flags & os.O_TRUNC:
+            file.changes.append(_Change(0, None))
+        return self._opened(descriptor, file)
 
     def close(self, fd: int, /) -> None:
         """As `os.close`; also when the process has crashed."""
-        self._open.pop(fd, None)
+        if fd not in self._open:
+            self._raise(errno.EBADF)
+        del self._open[fd]
         os.close(fd)
 
     def write(self, fd: int, data: Data, /) -> int:
@@ -273,10 +302,10 @@ class Disk:
         opened = self._open.get(fd)
         if isinstance(opened, str):
             self._operate(f"flush {os.path.basename(opened)}/")
-            self._folders[opened].flush()
+            self.device.folders[opened].flush()
         elif opened is not None:
             self._operate(f"flush {opened.number}")
-            if self._draws.random() < self.faults.flush_error:
+            if self._draws.random() < self.device.faults.flush_error:
                 opened.dropped = len(opened.changes)
                 self._fail(errno.EIO)
             opened.flush()
@@ -291,10 +320,10 @@ class Disk:
         """As `os.rename`, within one folder."""
         self._alive()
         folder, name = self._place(src, src_dir_fd)
-        if folder in self._folders:
+        if folder in self.device.folders:
             _, other = self._place(dst, dst_dir_fd)
             self._operate(f"rename {name} {other}")
-            self._folders[folder].changes.append((name, other, self._folders[folder].now().get(name)))
+            self.device.folders[folder].changes.append((name, other, self.device.folders[folder].now().get(name)))
         os.rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     def link(
@@ -310,37 +339,38 @@ class Disk:
         self._alive()
         folder, name = self._place(src, src_dir_fd)
         _, other = self._place(dst, dst_dir_fd)
-        if folder in self._folders:
+        if folder in self.device.folders:
             self._operate(f"link {name} {other}")
         os.link(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks)
-        if folder in self._folders:
-            self._folders[folder].changes.append((None, other, self._folders[folder].now().get(name)))
+        if folder in self.device.folders:
+            self.device.folders[folder].changes.append((None, other, self.device.folders[folder].now().get(name)))
 
     def unlink(self, path: Place, *, dir_fd: int | None = None) -> None:
         """As `os.unlink`."""
         self._alive()
         folder, name = self._place(path, dir_fd)
-        is_there = name in self._folders[folder].now() if folder in self._folders else False
+        is_there = name in self.device.folders[folder].now() if folder in self.device.folders else False
         if is_there:
             self._operate(f"unlink {name}")
         os.unlink(path, dir_fd=dir_fd)
         if is_there:
-            self._folders[folder].changes.append((name, None, None))
+            self.device.folders[folder].changes.append((name, None, None))
 
     def mkdir(self, path: Place, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         """As `os.mkdir`."""
         self._alive()
         folder, name = self._place(path, dir_fd)
-        if folder in self._folders:
+        is_recorded = folder in self.device.folders
+        if is_recorded and not os.path.lexists(os.path.join(folder, name)):
             self._operate(f"mkdir {name}", no_space=True)
         os.mkdir(path, mode, dir_fd=dir_fd)
-        if folder in self._folders:
-            self._folders[folder].changes.append((None, name, None))
-            self._folders[os.path.join(folder, name)] = _Folder()
+        if is_recorded:
+            self.device.folders[folder].changes.append((None, name, None))
+            self.device.folders[os.path.join(folder, name)] = _Folder()
 
     def getpid(self) -> int:
         """Return the number of the process: one more in each life."""
-        return self._process
+        return self.pid
 
     def urandom(self, size: int, /) -> bytes:
         """Return bytes that the seed decides."""
@@ -351,8 +381,8 @@ class Disk:
     def _place(self, path: Place, dir_fd: int | None) -> tuple[str, str]:
         above = os.readlink(f"/proc/self/fd/{dir_fd}") if dir_fd is not None else os.getcwd()
         whole = os.path.normpath(os.path.join(above, os.fspath(path)))
-        if whole == self._root:
-            return self._root, "."
+        if whole == self.device.root:
+            return self.device.root, "."
         return os.path.dirname(whole), os.path.basename(whole)
 
     def _opened(self, descriptor: int, what: _File | str | None) -> int:
@@ -365,10 +395,14 @@ class Disk:
         return opened if isinstance(opened, _File) else None
 
     def _part(self, file: _File, data: bytes) -> bytes:
-        if len(data) > 1 and self._draws.random() < self.faults.short_write:
+        if len(data) > 1 and self._draws.random() < self.device.faults.short_write:
             data = data[: self._draws.randrange(1, len(data))]
         self._operate(f"write {file.number} {len(data)} bytes", no_space=True)
-        if self._draws.random() < self.faults.write_error:
+        if file.writers[-1:] != [self.pid]:
+            if self.pid in file.writers:
+                self.device.on_second_writer(str(file.number))
+            file.writers.append(self.pid)
+        if self._draws.random() < self.device.faults.write_error:
             self._fail(errno.EIO)
         return data
 
@@ -377,16 +411,16 @@ class Disk:
             self._raise(errno.EIO)
 
     def _operate(self, what: str, *, no_space: bool = False) -> None:
-        self.operations += 1
-        self.on_operation()
+        self.device.operations += 1
+        self.device.on_operation(self)
         self._alive()
-        self._note(what)
-        if no_space and self._draws.random() < self.faults.no_space:
+        self.device.note(what)
+        if no_space and self._draws.random() < self.device.faults.no_space:
             self._fail(errno.ENOSPC)
 
     def _fail(self, number: int) -> NoReturn:
-        self.failures += 1
-        self._note(f"fails: {errno.errorcode[number]}")
+        self.device.failures += 1
+        self.device.note(f"fails: {errno.errorcode[number]}")
         self._raise(number)
 
     @staticmethod
@@ -398,7 +432,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _nothing() -> None:
+def _nothing(_: object) -> None:
     """Do nothing."""
 
 

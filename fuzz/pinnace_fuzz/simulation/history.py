@@ -5,14 +5,11 @@ has an effect: no write, no record. What the machine's crash leaves is decided b
 disk and its model work, so everything that is owed must be given.
 """
 
-import gc
-import logging
 import math
 import os
 import random
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -21,10 +18,12 @@ from trio.testing import MockClock
 
 from pinnace_fuzz.session_verdict import queued_texts
 from pinnace_fuzz.simulation.client import Client, Ledger
-from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults
+from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script
 from pinnace_fuzz.simulation.oracles import find_lost, find_unannounced, find_violations, session_files
+from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.program import Program
+from pinnace_fuzz.simulation.results import EPOCH_NS, RESTART_S, SESSION, Finding, History, Log, without_surprises
 from pinnace_fuzz.simulation.scheduling import StepCounter, scheduled_by, simulated_clock
 from pinnace_fuzz.simulation.streams import Pipe
 from pinnace_fuzz.simulation.trace import Trace
@@ -37,35 +36,9 @@ _MOST_ACTIONS: Final = 20
 _MOST_CRASH_STEP: Final = 4_000
 _MOST_CRASH_OPERATION: Final = 60
 _EXIT_S: Final = 30.0
-# 2026-01-01; the wall clock begins somewhere.
-_EPOCH_NS: Final = 1_767_225_600 * 10**9
-_RESTART_S: Final = 1.0
 # Flushes are fewer than writes, and only one behind which nothing is written shows.
 _RATES: Final = (0.0, 0.0, 0.01, 0.05)
 _FLUSH_RATES: Final = (0.0, 0.0, 0.1, 0.4)
-_LOGGER: Final = "pinnace"
-SESSION: Final = "simulated"
-"""The id of the session with which each life begins."""
-
-
-class Finding(NamedTuple):
-    """Something that must not be."""
-
-    step: int
-    """The scheduling step at which it was found."""
-    source: str
-    """Which oracle has found it."""
-    text: str
-
-
-class History(NamedTuple):
-    """What a seed has come to."""
-
-    seed: int
-    steps: int
-    lives: int
-    findings: tuple[Finding, ...]
-    trace: Trace
 
 
 class _Plan(NamedTuple):
@@ -81,45 +54,18 @@ class _Plan(NamedTuple):
     trouble: float
 
 
-def simulate(seed: int, program: Program) -> History:
-    """Play the history of a seed. Runs trio; not for several threads."""
-    with tempfile.TemporaryDirectory(prefix="pinnace-simulation-") as folder, _without_surprises() as log:
-        return _Simulation(seed, program, os.path.realpath(folder), log).play()
-
-
-class _Log(logging.Handler):
-    """Collects what the agent logs as a defect of its own: errors with a traceback."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.defects: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
-            self.defects.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
-
-
-@contextmanager
-def _without_surprises() -> Generator[_Log]:
-    """Collect no garbage, whose finalizers run at any moment, and take the agent's log."""
-    logger, log = logging.getLogger(_LOGGER), _Log()
-    handlers, propagates, had_gc = logger.handlers[:], logger.propagate, gc.isenabled()
-    gc.collect()
-    gc.disable()
-    logger.handlers[:], logger.propagate = [log], False
-    try:
-        yield log
-    finally:
-        logger.handlers[:], logger.propagate = handlers, propagates
-        if had_gc:
-            gc.enable()
+def simulate(seed: int, program: Program, left_out: Collection[str] = ()) -> History:
+    """Play the history of a seed, without some parts. Runs trio; not for several threads."""
+    with tempfile.TemporaryDirectory(prefix="pinnace-simulation-") as folder, without_surprises() as log:
+        return _Simulation(seed, program, os.path.realpath(folder), log, Parts(left_out)).play()
 
 
 class _Simulation:
-    def __init__(self, seed: int, program: Program, folder: str, log: _Log) -> None:
+    def __init__(self, seed: int, program: Program, folder: str, log: Log, parts: Parts) -> None:
         self._seed = seed
         self.program = program
         self.log = log
+        self.parts = parts
         self.trace = Trace(folder)
         self._findings: list[Finding] = []
         self.ledger = Ledger()
@@ -140,14 +86,22 @@ class _Simulation:
         self.trace.note("finding", f"{source}: {text}")
 
     def play(self) -> History:
-        plans = self._plans()
         lives = 0
-        for plan in plans:
-            lives += 1
-            _Life(self, plan, lives).play()
+        for number, plan in enumerate(self._plans(), 1):
+            if not self.parts.has(f"life:{number}"):
+                continue
+            lives = number
+            _Life(self, self._without_parts(plan, number), number).play()
             if self._findings:
                 break
-        return History(self._seed, self.trace.steps, lives, tuple(self._findings), self.trace)
+        return History(self._seed, self.trace.steps, lives, tuple(self._findings), self.trace, self.parts)
+
+    def _without_parts(self, plan: _Plan, number: int) -> _Plan:
+        if plan.crash is not None and not self.parts.has(f"crash:{number}"):
+            plan = plan._replace(crash=None, crash_step=0, crash_operation=0)
+        if plan.faults != EMPTY_FAULTS and not self.parts.has(f"disk:{number}"):
+            plan = plan._replace(faults=EMPTY_FAULTS)
+        return plan
 
     def _plans(self) -> list[_Plan]:
         draws = self.draws("plan")
@@ -191,6 +145,7 @@ class _Life:
         self._ended = trio.Event()
         self._client: Client | None = None
         self._pipes: tuple[Pipe, ...] = ()
+        self._disk = simulation.disk.begin()
 
     def play(self) -> None:
         of, plan = self._of, self._plan
@@ -198,7 +153,7 @@ class _Life:
         script = of.home / "script.json"
         script.write_bytes(draw_script(of.draws(f"model {self._number}"), trouble=plan.trouble))
         is_fresh = not session_files(of.disk.contents())
-        of.disk.begin()
+        disk = self._disk
         failures = of.disk.failures
         left = [
             text
@@ -210,9 +165,9 @@ class _Life:
         of.disk.on_operation = self._on_operation
         with scheduled_by(of.draws(f"schedule {self._number}")):
             trio.run(self._live, clock=self._clock, instruments=[StepCounter(self._on_step)])
-        of.disk.stop()
-        of.disk.close_all()
-        of.begun_s = of.trace.time_s + _RESTART_S
+        disk.stop()
+        disk.close_all()
+        of.begun_s = of.trace.time_s + RESTART_S
         if self._has_crashed and plan.crash == "machine":
             of.disk.lose_power()
         self._judge(left, is_fresh=is_fresh, has_failed=of.disk.failures > failures)
@@ -241,7 +196,7 @@ class _Life:
         if self._steps == self._plan.crash_step:
             self._crash()
 
-    def _on_operation(self) -> None:
+    def _on_operation(self, _: ProcessDisk) -> None:
         self._operations += 1
         if self._operations == self._plan.crash_operation:
             self._crash()
@@ -251,13 +206,13 @@ class _Life:
             return
         self._has_crashed = True
         self._of.trace.note("crash", str(self._plan.crash))
-        self._of.disk.stop()
+        self._disk.stop()
         for pipe in self._pipes:
             pipe.break_off()
         self._scope.cancel()
 
     def _wall_time_ns(self) -> int:
-        return _EPOCH_NS + round((self._of.begun_s + self._clock.current_time()) * 1e9)
+        return EPOCH_NS + round((self._of.begun_s + self._clock.current_time()) * 1e9)
 
     # Inside of trio.
 
@@ -266,7 +221,13 @@ class _Life:
         stdin, stdout = (Pipe(of.draws(f"{name} {self._number}")) for name in ("stdin", "stdout"))
         self._pipes = stdin, stdout
         client = self._client = Client(
-            of.draws(f"client {self._number}"), of.trace, of.ledger, stdin, stdout, self._report
+            of.draws(f"client {self._number}"),
+            of.trace,
+            of.ledger,
+            stdin,
+            stdout,
+            self._report,
+            lambda number: of.parts.has(f"command:{self._number}.{number}"),
         )
         with self._scope:
             async with trio.open_nursery() as nursery:
@@ -296,7 +257,9 @@ class _Life:
         }
         seen = len(of.log.defects)
         try:
-            self._exit = await of.program(flags, environment, str(of.work), stdin, stdout, of.disk, self._wall_time_ns)
+            self._exit = await of.program(
+                flags, environment, str(of.work), stdin, stdout, self._disk, self._wall_time_ns
+            )
         except Exception as error:
             self._report("failure", f"the agent has raised {error!r}")
         for defect in of.log.defects[seen:]:

@@ -25,6 +25,8 @@ _PROFILE: Final = "pi"
 # Commands that take the queue out, or answer others with themselves.
 _WITHDRAWING: Final = frozenset({"clear_queue", "abort", "new_session"})
 _QUEUE_REPORTS: Final = "I-QUE-1"
+_LEAF: Final = "pinnace.leaf"
+"""Of entries that leave out what was written before them (R-SES-05)."""
 
 
 class _Fates(NamedTuple):
@@ -88,6 +90,13 @@ def find_violations(steps: Sequence[Step], end: End, *, is_fresh: bool, has_fail
             yield f"{verdict.invariant} ({', '.join(verdict.rules)}): {verdict.text}"
 
 
+def find_repeated(files: Files) -> Iterable[str]:
+    """Find names that a session has got twice, though each was sent in one command: its id was used again."""
+    names = [entry["name"] for data in files.values() for entry in entries_of(data) if entry["type"] == "session_info"]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"the command that names the session {name!r} was executed {names.count(name)} times"
+
+
 def session_files(contents: Mapping[str, bytes]) -> Files:
     """Choose the session files."""
     return {name: data for name, data in contents.items() if name.endswith(".jsonl")}
@@ -110,9 +119,14 @@ def _fates(files: Files) -> _Fates:
                         returned.update(message_ids)
                 case _:
                     pass
+        latest: tuple[str | None, str] | None = None
         for entry in entries_of(data):
             if entry["type"] == "message" and entry["message"].get("role") == "user" and text_of(entry["message"]):
                 message_id = str(entry.get("messageId"))
                 delivered[message_id] = delivered.get(message_id, 0) + 1
+                latest = entry.get("parentId"), message_id
+            elif entry.get("customType") == _LEAF and latest is not None and latest[0] == entry.get("parentId"):
+                # Readers go on from before the message: its prompt was rejected when it was written.
+                delivered[latest[1]] -= 1
         queued |= waiting
     return _Fates(delivered, frozenset(queued - delivered.keys()), frozenset(returned))

@@ -1,17 +1,21 @@
-"""The agent that is simulated: an entry point that runs one in a task, given everything that it reaches.
+"""The programs that are simulated: entry points that run an agent, or a host, in a task, given all that they reach.
 
 The default is the agent of this project; its package must be installed. Any other in Python on trio can be simulated
 that has such a function.
 """
 
+import time
 from collections.abc import Callable, MutableMapping, Sequence
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from pinnace_fuzz.simulation.disk import Disk
+from pinnace_fuzz.simulation.disk import ProcessDisk
+from pinnace_fuzz.simulation.hosted.agents import Starter
+from pinnace_fuzz.simulation.hosted.connections import Listening
 from pinnace_fuzz.simulation.streams import Pipe
 
 DEFAULT_PROGRAM: Final = "pinnace_rpc.embedded.task:serve"
+DEFAULT_HOST: Final = "pinnace_rpc.host.task:serve"
 
 
 class Program(Protocol):
@@ -24,10 +28,31 @@ class Program(Protocol):
         folder: str,
         stdin: Pipe,
         stdout: Pipe,
-        system: Disk,
+        system: ProcessDisk,
         wall_time_ns: Callable[[], int],
+        pause: Callable[[float], None] = time.sleep,
     ) -> int:
-        """Run it with its flags, in a folder, with what it reaches."""
+        """Run it with its flags, in a folder, with what it reaches; `pause` lets time pass in its thread."""
+        ...
+
+
+class HostProgram(Protocol):
+    """Runs a durable host until a client ends it. Cancelling it ends it at once."""
+
+    async def __call__(  # noqa: PLR0913 - all that it reaches
+        self,
+        agent_folder: str,
+        listener: Listening,
+        starter: Starter,
+        system: ProcessDisk,
+        wall_time_s: Callable[[], float],
+        elapsed_s: Callable[[], float],
+        *,
+        idle_s: float,
+        journal_bytes: int,
+        on_crash: str,
+    ) -> None:
+        """Run it for the agents of a folder, with what it reaches, and its options."""
         ...
 
 
@@ -36,16 +61,29 @@ class UnknownProgram(Exception):
 
 
 def load_program(entry: str) -> Program:
-    """Import an entry point: `module:function`.
+    """Import the entry point of an agent: `module:function`.
 
     Raises:
         UnknownProgram: It names nothing.
     """
+    return cast("Program", _load(entry, "agent"))  # what it takes shows when it is called
+
+
+def load_host(entry: str) -> HostProgram:
+    """Import the entry point of a host.
+
+    Raises:
+        UnknownProgram: It names nothing.
+    """
+    return cast("HostProgram", _load(entry, "host"))  # likewise
+
+
+def _load(entry: str, what: str) -> object:
     module, _, name = entry.partition(":")
     try:
         found: object = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownProgram(f"{entry}: no agent can be loaded: {error}; expected module:function") from error
+        raise UnknownProgram(f"{entry}: no {what} can be loaded: {error}; expected module:function") from error
     if not callable(found):
         raise UnknownProgram(f"{entry}: expected module:function, got a {type(found).__name__}")
-    return cast("Program", found)  # what it takes shows when it is called
+    return found

@@ -27,6 +27,7 @@ class Pipe:
         self._data = bytearray()
         self._is_ended = False
         self._is_broken = False
+        self._has_reader = True
         self._changed = trio.Event()
         self.taken_bytes = 0
         """How much the reader has taken."""
@@ -48,14 +49,34 @@ class Pipe:
         self._data.clear()
         self._wake()
 
+    def lose_writer(self) -> None:
+        """The writer's process is gone: what it has written is there, what it writes later goes nowhere."""
+        self._is_broken = self._is_ended = True
+        self._wake()
+
+    def lose_reader(self) -> None:
+        """The reader's process is gone, or has closed its end."""
+        self._has_reader = False
+        self._data.clear()
+        self._is_ended = True
+        self._wake()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has lost an end."""
+        return self._is_broken or not self._has_reader
+
     def write_now(self, data: bytes) -> int:
         """Write without waiting, perhaps a part; return how much was written.
 
         Raises:
             BlockingIOError: There is no room.
+            BrokenPipeError: The reader is gone.
         """
         if self._is_broken:
             return len(data)
+        if not self._has_reader:
+            raise BrokenPipeError
         room = CAPACITY_BYTES - len(self._data)
         if room <= 0:
             raise BlockingIOError
@@ -67,7 +88,11 @@ class Pipe:
         return count
 
     async def send_all(self, data: bytes) -> None:
-        """Write everything, in parts, waiting for room."""
+        """Write everything, in parts, waiting for room.
+
+        Raises:
+            trio.BrokenResourceError: The reader is gone.
+        """
         await trio.lowlevel.checkpoint()
         left = memoryview(data)
         while left:
@@ -76,6 +101,14 @@ class Pipe:
                 left = left[self.write_now(bytes(left)) :]
             except BlockingIOError:
                 await self._changed.wait()
+            except BrokenPipeError:
+                raise trio.BrokenResourceError from None
+
+    async def wait_room(self) -> None:
+        """Wait until something can be written, or the reader is gone."""
+        await trio.lowlevel.checkpoint()
+        while len(self._data) >= CAPACITY_BYTES and not self.is_over:
+            await self._changed.wait()
 
     async def receive_some(self, max_bytes: int = CAPACITY_BYTES) -> bytes:
         """Return what is there, perhaps a part, after waiting for something; empty: the end."""

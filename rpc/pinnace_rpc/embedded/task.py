@@ -4,10 +4,12 @@ For programs that decide about everything around an agent: the order in which it
 what `pinnace --mode rpc` runs, and ends like it: when stdin ends, or when the task is cancelled. Needs trio.
 """
 
+import time
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from pinnace_agent.core.surroundings import Surroundings, surrounded_by
+from pinnace_agent.session.store.lease import PAUSE
 from pinnace_agent.shell.child_processes import children
 from pinnace_rpc.embedded.thread import options_of_program
 from pinnace_rpc.server.process import ProcessRun
@@ -28,6 +30,7 @@ async def serve(
     stdout: "Output",
     system: "System",
     wall_time_ns: Callable[[], int],
+    pause: Callable[[float], None] = time.sleep,
 ) -> int:
     """Run an agent until its stdin ends, and return the exit code that its process would have.
 
@@ -41,14 +44,16 @@ async def serve(
         stdout: Takes the records. It is closed.
         system: Keeps the session files.
         wall_time_ns: Returns nanoseconds since the epoch.
+        pause: Lets so many seconds pass where the agent's thread waits for another process to give up a session.
 
     Raises:
         StartupError, CommandError, TextRequested: It can't start with these flags, or these files.
     """
     surroundings = Surroundings(environment, folder, system, wall_time_ns)
+    surroundings.values[PAUSE] = pause
     with surrounded_by(surroundings):
         try:
-            options = options_of_program(("--mode", "rpc", *flags), surroundings)
+            options = options_of_program(("--mode", "rpc", *flags), surroundings, may_be_hosted=True)
             run = ProcessRun(prepare(options), make_projection(options.protocol), owns_process=False)
             server = Server(
                 run,

@@ -220,8 +220,8 @@ class AgentThread:
         return run.exit_code()
 
 
-def options_of_program(words: Sequence[str], surroundings: Surroundings) -> Options:
-    """Read the flags.
+def options_of_program(words: Sequence[str], surroundings: Surroundings, *, may_be_hosted: bool = False) -> Options:
+    """Read the flags; an agent that may be hosted is one whose host runs in the same program.
 
     Raises:
         StartupError: They are not those of an agent in a program.
@@ -233,7 +233,7 @@ def options_of_program(words: Sequence[str], surroundings: Surroundings) -> Opti
     if options.mode != "rpc":
         raise UsageRefused(f"--mode {options.mode}: an agent in a program is in mode rpc")
     for field, option in _OF_PROCESSES.items():
-        if getattr(options, field) not in (None, False):
+        if getattr(options, field) not in (None, False) and not (may_be_hosted and field == "hosted"):
             raise UsageRefused(f"{option} is for a process of its own: start the agent with Client")
     return options
 

@@ -9,8 +9,6 @@ import errno
 import json
 import logging
 import os
-import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +22,11 @@ from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, EpochReaso
 from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
 from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
-from pinnace_rpc.host.locations import FILE_MODE
+from pinnace_rpc.host.locations import FILE_MODE, flush_names
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
+from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_rpc.options.table import OPTIONS
 from pinnace_spec.records.messages import DIALOG_METHODS, FILE_METHODS
@@ -45,6 +44,9 @@ _MAX_READS: Final = 32
 """In the process at once; an agent answers them in two milliseconds."""
 _MAX_READ_WAIT_S: Final = 0.1
 _DETAILS_NAME: Final = "agent.json"
+"""Brought to the disk before the agent takes commands: without it the next host would begin another session."""
+_RUN_NAME: Final = "run.json"
+"""What changes with each process and each run; it is not flushed."""
 _NAMING_NAME: Final = "session.json"
 """Written by the process of the agent: the session that has replaced another one, before anything is accepted in it."""
 _SHUTTING_DOWN: Final = b'"errorCode":"shutting_down"'
@@ -64,6 +66,11 @@ class AgentDetails(NamedTuple):
     """Whether records of the last process may be missing: it has not ended in order, as far as a host has seen."""
     has_run: bool = False
     """Whether it was in a run, as far as its records have shown, and no later epoch has reported that."""
+
+
+class _OfRun(TypedDict):
+    has_process: bool
+    has_run: bool
 
 
 class _Changed(TypedDict, total=False):
@@ -171,7 +178,7 @@ class ReadSlots:
 class HostedAgent:
     """One agent, with or without a process."""
 
-    def __init__(  # noqa: PLR0915 - a line for each part
+    def __init__(  # noqa: PLR0913, PLR0915 - a line for each part
         self,
         name: str,
         folder: str,
@@ -182,6 +189,7 @@ class HostedAgent:
         *,
         journal_bytes: int = RETAINED_BYTES,
         on_crash: OnCrash = "pause",
+        surroundings: HostSurroundings = OF_PROCESS,
     ) -> None:
         """Open the agent's folder. Blocking.
 
@@ -194,6 +202,7 @@ class HostedAgent:
             details: What is known of a new agent; None: read from its folder.
             journal_bytes: The most that the files of its journal have.
             on_crash: What the process after a crash does with queued messages.
+            surroundings: Keep its files, and name the time.
 
         Raises:
             LocationError, OSError: The folder can't be used.
@@ -202,13 +211,15 @@ class HostedAgent:
         self.folder = folder
         self.release = release
         """Of the program that its process runs."""
-        self.followers = Followers(nursery)
+        self._surroundings = surroundings
+        self.followers = Followers(nursery, surroundings.elapsed_s)
         self.details = details or _read_details(folder)
         self.journal = Journal(
             folder,
             retained_bytes=journal_bytes,
             published=self.followers.publish,
             shows_resolved=self.details.profile not in _WITHOUT_RESOLVED,
+            surroundings=surroundings,
         )
         self.flags: tuple[str, ...] = ()
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
@@ -216,7 +227,7 @@ class HostedAgent:
         self.dialogs: dict[str, Dialog] = {}
         self.summary = AgentSummary()
         self.is_running_turns = False
-        self.last_activity = time.time()
+        self.last_activity = surroundings.wall_time_s()
         self.abandoned_at: float | None = None
         """Since when an agent without a name has had no client, on trio's clock."""
         self._nursery = nursery
@@ -260,8 +271,10 @@ class HostedAgent:
         self._stderr = ""
         """The end of what it has written there."""
         self._stopped_with: Ended | None = None
-        self._is_unsaved = True
-        """Whether the file of the details is missing or older."""
+        is_new = details is not None or not os.path.exists(os.path.join(folder, _DETAILS_NAME))
+        self._unsaved = {_DETAILS_NAME, _RUN_NAME} if is_new else set[str]()
+        """The files of the details that are missing or older."""
+        self._flushing = trio.Lock()
         self._supervisor = supervise(self)
 
     # Life.
@@ -512,6 +525,9 @@ class HostedAgent:
         """Ask a new process what the former one has not answered, then let it take commands."""
         self._asked_again.clear()
         await self._ask_state()
+        if _DETAILS_NAME in self._unsaved:  # of a new agent; later ones have their session named before it is used
+            await self.wait_known()
+            await self._flush_details()
         while self._left:  # what is not reached before this process ends, too, is left for the next one
             command, kept = self._left.pop(0)
             assert command.line is not None
@@ -554,7 +570,8 @@ class HostedAgent:
         # A key is not pressed again, so it need not be kept.
         if client is None or command.name in routing.SAFE or command.name == "ui_surface_input":
             if command.name == "clear_queue" and command.fields.get("by") is None:
-                members["by"] = lasting_id(secrets.token_hex(16), None)  # the host's id will be used again
+                # Not the host's id, which will be used again.
+                members["by"] = lasting_id(self._surroundings.system.urandom(16).hex(), None)
             await self._give(attached.number, None, command, line, members)
             return
         # What is kept as begun is executed, whatever becomes of the connection: a repetition counts on that.
@@ -676,7 +693,9 @@ class HostedAgent:
             self._clients.pop(each).table.close()
         client = self._clients.get(name)
         if client is None:
-            client = self._clients[name] = NamedClient(CommandTable(self.folder, name), connection)
+            client = self._clients[name] = NamedClient(
+                CommandTable(self.folder, name, self._surroundings.system), connection
+            )
             return client
         client.table.is_known = True
         former, client.connection = client.connection, connection
@@ -831,7 +850,7 @@ class HostedAgent:
         if self.details.has_run and not self.is_running_turns:
             self._keep_details(has_run=False)  # before any client sees the end of the run
         if size:  # more than responses to the host
-            self.last_activity = time.time()
+            self.last_activity = self._surroundings.wall_time_s()
             to = None if events else {response.command.connection for response, _ in responses}
             self.journal.append(b"".join(pieces), events, to)
         for response, place in responses:
@@ -930,6 +949,8 @@ class HostedAgent:
         if not self._is_known:
             self._nursery.start_soon(self.wait_started)
         self._is_known = True
+        if self._takes_commands and _DETAILS_NAME in self._unsaved:  # else that is awaited
+            self._nursery.start_soon(self._flush_details)
         self._process_changed.unpark_all()
         self._supervisor.answered()
 
@@ -972,7 +993,7 @@ class HostedAgent:
     # Lines that are too long for the memory.
 
     def _begin_long(self, head: bytes) -> None:
-        self.last_activity = time.time()
+        self.last_activity = self._surroundings.wall_time_s()
         self._release_held()
         self._long = self._router.take(head)
         if self._long is None:
@@ -1014,27 +1035,52 @@ class HostedAgent:
     def _keep_details(self, **changed: Unpack[_Changed]) -> None:
         """Change what is needed to list the agent, to start it when a client brings its environment, and to report it.
 
-        Every process, new session, and beginning and end of a run changes it, but no other record.
+        Every process, new session, and beginning and end of a run changes it, but no other record. What the run has
+        changed is written at once, the rest by a task that flushes it.
         """
-        details = self.details._replace(**changed)
-        if details == self.details and not self._is_unsaved:
-            return
-        self.details, self._is_unsaved = details, True
-        path = os.path.join(self.folder, _DETAILS_NAME)
+        former, self.details = self.details, self.details._replace(**changed)
+        if _RUN_NAME in self._unsaved or _of_run(former) != _of_run(self.details):
+            self._unsaved.add(_RUN_NAME)
+            if self._try_to_write(_RUN_NAME, _of_run(self.details), is_flushed=False):
+                self._unsaved.discard(_RUN_NAME)
+        if former._replace(**_of_run(self.details)) != self.details or _DETAILS_NAME in self._unsaved:
+            self._unsaved.add(_DETAILS_NAME)
+            if self.journal.epoch and self._is_known:
+                self._nursery.start_soon(self._flush_details)
+
+    async def _flush_details(self) -> None:
+        """Bring to the disk what is known of the agent, if it has changed. A disk that fails is tried again later."""
+        async with self._flushing:
+            while _DETAILS_NAME in self._unsaved:
+                self._unsaved.discard(_DETAILS_NAME)
+                content = self.details._asdict()
+                if not await trio.to_thread.run_sync(self._try_to_write, _DETAILS_NAME, content):
+                    self._unsaved.add(_DETAILS_NAME)
+                    return
+
+    def _try_to_write(self, name: str, content: Mapping[str, object], *, is_flushed: bool = True) -> bool:
+        """Replace a file of the agent; return whether the disk takes it. Blocking."""
+        path, system = os.path.join(self.folder, name), self._surroundings.system
         try:
-            descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+            descriptor = system.open(f"{path}.new", flags, FILE_MODE)
             try:
-                content = json.dumps(self.details._asdict()).encode("ascii")
-                if os.write(descriptor, content) < len(content):
+                data = json.dumps(content).encode("ascii")
+                if system.write(descriptor, data) < len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)  # a full disk takes a part
+                if is_flushed:
+                    system.fsync(descriptor)
             finally:
-                os.close(descriptor)
-            os.replace(f"{path}.new", path)
-            self._is_unsaved = False
+                system.close(descriptor)
+            system.rename(f"{path}.new", path)
+            if is_flushed:
+                flush_names(self.folder, system)
         except OSError as error:
             with suppress(OSError):
-                os.unlink(f"{path}.new")
+                system.unlink(f"{path}.new")
             _log.warning("%s: %s", path, error.strerror)
+            return False
+        return True
 
 
 def truncated(begin: Cursor, end: Cursor) -> bytes:
@@ -1113,13 +1159,32 @@ def session_of(folder: str) -> str | None:
     return _read_details(folder).session_id
 
 
+def _of_run(details: AgentDetails) -> "_OfRun":
+    return {"has_process": details.has_process, "has_run": details.has_run}
+
+
 def _read_details(folder: str) -> AgentDetails:
     try:
         value = json.loads(Path(folder, _DETAILS_NAME).read_bytes())
         details = AgentDetails(**value)
     except (OSError, ValueError, TypeError):
         details = AgentDetails(cwd="/", profile="pi")
-    return _with_named(folder, details)
+    return _with_named(folder, _with_run(folder, details))
+
+
+def _with_run(folder: str, details: AgentDetails) -> AgentDetails:
+    """Return what is known of an agent with what its last process was doing; if that is lost, records may be, too."""
+    try:
+        match json.loads(Path(folder, _RUN_NAME).read_bytes()):
+            case {"has_process": bool(has_process), "has_run": bool(has_run)}:
+                return details._replace(has_process=has_process, has_run=has_run)
+            case _:
+                pass
+    except FileNotFoundError:  # of a former release, or nothing has been written
+        return details
+    except (OSError, ValueError):
+        pass
+    return details._replace(has_process=True)
 
 
 def _with_named(folder: str, details: AgentDetails) -> AgentDetails:

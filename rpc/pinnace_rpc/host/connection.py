@@ -7,8 +7,6 @@ agents are found, started or ended.
 """
 
 import json
-import os
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -32,6 +30,7 @@ from pinnace_rpc.host.protocol import (
     encode_host_control,
     parse_client_control,
 )
+from pinnace_rpc.host.surroundings import ClientStream
 from pinnace_spec.rules.errors import PARSE_COMMAND, ErrorCode, record_too_long
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES, LineDecoder, TooLong
 
@@ -49,19 +48,21 @@ class AttachedConnection:
     def __init__(
         self,
         number: int,
-        stream: trio.SocketStream,
+        stream: ClientStream,
         decoder: FrameDecoder,
         early: Sequence[Frame],
         request: Attach,
         agent: HostedAgent,
         other_options: Sequence[str],
+        wall_time_s: Callable[[], float],
     ) -> None:
         """Attach nothing yet; `early` frames came with the request, `other_options` than those of the agent."""
         self.number = number
         self.has_cursors = request.has_cursors
         self.client: NamedClient | None = None
-        self.last_read = time.time()
+        self.last_read = wall_time_s()
         """When the client last took something, in seconds since the epoch."""
+        self._wall_time_s = wall_time_s
         self._stream = stream
         self._decoder = decoder
         self._early = early
@@ -231,7 +232,7 @@ class AttachedConnection:
                 if self._is_broken:
                     raise trio.BrokenResourceError
                 if self._unsent:
-                    await trio.lowlevel.wait_writable(self._stream.socket)
+                    await self._stream.wait_writable()
                 elif (ended := self._reached_end()) is not None:
                     await self._stream.send_all(encode_host_control(ended))
                     return
@@ -272,12 +273,12 @@ class AttachedConnection:
         unsent = self._unsent
         try:
             while unsent:
-                sent = os.writev(self._stream.socket.fileno(), unsent)
+                sent = self._stream.send_now(unsent)
                 while unsent and sent >= len(unsent[0]):
                     sent -= len(unsent.pop(0))
                 if sent:
                     unsent[0] = unsent[0][sent:]
-                self.last_read = time.time()
+                self.last_read = self._wall_time_s()
         except BlockingIOError:
             return False
         except OSError:

@@ -7,11 +7,12 @@ other work has its turn after each few connections. After a pass the followers r
 clients there are and the more their agent writes, the larger are the pieces. Must not know what is written.
 """
 
-import time
 from collections.abc import Callable, Collection
 from typing import Final
 
 import trio
+
+from pinnace_rpc.host.surroundings import OF_PROCESS
 
 _GROUP: Final = 16
 """Connections that are called without a turn for others."""
@@ -37,9 +38,15 @@ class _Follower:
 class Followers:
     """The connections of one agent that have written everything that was there for them."""
 
-    def __init__(self, nursery: trio.Nursery) -> None:
-        """Begin without any; the nursery gets a task for a pass that is put off."""
+    def __init__(self, nursery: trio.Nursery, elapsed_s: Callable[[], float] = OF_PROCESS.elapsed_s) -> None:
+        """Begin without any.
+
+        Args:
+            nursery: Gets a task for a pass that is put off.
+            elapsed_s: The clock by which a pass is measured.
+        """
         self._nursery = nursery
+        self._elapsed_s = elapsed_s
         self._followers: dict[int, _Follower] = {}
         self._end = 0
         self._pending: int | None = None
@@ -81,7 +88,7 @@ class Followers:
         else:
             self._pending = start
             if len(self._followers) <= _GROUP and trio.current_time() >= self._rests_until:
-                begun_s = time.perf_counter()
+                begun_s = self._elapsed_s()
                 self._call(tuple(self._followers), start)
                 self._end_pass(begun_s)
             else:
@@ -90,7 +97,7 @@ class Followers:
     async def _pass(self) -> None:
         while self._pending is not None:
             await trio.sleep_until(self._rests_until)
-            begun_s = time.perf_counter()
+            begun_s = self._elapsed_s()
             self._is_passing = True
             connections = tuple(self._followers)
             for first in range(0, len(connections), _GROUP):
@@ -101,7 +108,7 @@ class Followers:
     def _end_pass(self, begun_s: float) -> None:
         self._is_passing = False
         self._pending, self._next = self._next, None
-        took_s = time.perf_counter() - begun_s
+        took_s = self._elapsed_s() - begun_s
         self._rests_until = trio.current_time() + min(took_s, _MOST_REST_S)
 
     def _call(self, connections: Collection[int], place: int) -> None:

@@ -15,18 +15,20 @@ import logging
 import mmap
 import os
 import re
-import secrets
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
-from pinnace_rpc.host.locations import FILE_MODE, make_folder
+from pinnace_rpc.host.locations import FILE_MODE, flush_names, make_folder
 from pinnace_rpc.host.protocol import Cursor
+from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.core.ports.system import System
 
 _log = logging.getLogger("pinnace.host.journal")
 
@@ -106,7 +108,7 @@ class _Block:
 class _Segment:
     """A file with a part of the stream."""
 
-    __slots__ = ("epoch", "first_seq", "path", "size", "start")
+    __slots__ = ("epoch", "first_seq", "is_checked", "path", "size", "start")
 
     def __init__(self, folder: str, epoch: int, first_seq: int, start: int, size: int = 0) -> None:
         self.path = os.path.join(folder, f"{epoch:010d}-{first_seq:015d}-{start:020d}.jsonl")
@@ -114,6 +116,8 @@ class _Segment:
         self.first_seq = first_seq
         self.start = start
         self.size = size
+        self.is_checked = size == 0
+        """Whether it is known to have whole lines alone; of a file that a former host has written, when it is read."""
 
     @property
     def end(self) -> int:
@@ -130,6 +134,7 @@ class Journal:
         retained_bytes: int = RETAINED_BYTES,
         published: Callable[[int, int, Collection[int] | None], None] = lambda _start, _end, _to: None,
         shows_resolved: bool = False,
+        surroundings: HostSurroundings = OF_PROCESS,
     ) -> None:
         """Open the journal in a folder, or create it. Blocking.
 
@@ -139,12 +144,15 @@ class Journal:
             published: Called with the places before and behind lines that have become visible, and the connections
                 that they are for; None: all.
             shows_resolved: Whether `extension_ui_resolved` is a record of the agent's profile, which all clients get.
+            surroundings: Keep its files, and measure how long the disk has been left alone.
 
         Raises:
             LocationError: The folder is not the user's alone.
             OSError: It can't be read or written.
         """
-        make_folder(folder)
+        self._system = surroundings.system
+        self._elapsed_s = surroundings.elapsed_s
+        make_folder(folder, self._system)
         self.host_types = _HOST_TYPES[:-1] if shows_resolved else _HOST_TYPES
         """Of the records of the host that only clients with cursors get."""
         self.host_record = _FEWER_HOST_RECORDS if shows_resolved else _HOST_RECORD
@@ -152,16 +160,16 @@ class Journal:
         self._folder = folder
         self._retained_bytes = retained_bytes
         self._segment_bytes = min(SEGMENT_BYTES, retained_bytes // _SEGMENTS)
-        self._segments = _read_segments(folder)
+        self._segments = _read_segments(folder, self._system)
         self.size = sum(segment.size for segment in self._segments)
         """How many bytes its files have."""
         self.end = self._segments[-1].end if self._segments else 0
         """The place behind the last visible line."""
-        self.id, self.epoch = _read_state(folder) or (secrets.token_hex(8), 0)
+        self.id, self.epoch = _read_state(folder) or (self._new_id(), 0)
         if self._segments and self._segments[-1].epoch > self.epoch:
             # An epoch that the disk did not take, whose records it took later: its id is gone with its host, and under
             # the one on the disk its number would be used twice.
-            self.id, self.epoch = secrets.token_hex(8), self._segments[-1].epoch
+            self.id, self.epoch = self._new_id(), self._segments[-1].epoch
         self.seq = 0
         """Of the last event in this epoch."""
         self._tail = bytearray()
@@ -188,13 +196,13 @@ class Journal:
         knows the former one must not count on with it.
         """
         former = self.id
-        self._close_segment()
         epoch = self.epoch + 1
         try:
-            await trio.to_thread.run_sync(_write_state, self._folder, self.id, epoch)
+            await trio.to_thread.run_sync(_write_state, self._folder, self.id, epoch, self._system)
         except OSError as error:
             self._fail(error)
-            self.id = secrets.token_hex(8)
+            self.id = self._new_id()
+        self._close_segment()  # now: what was written meanwhile is of the former epoch
         self.epoch = epoch
         self.seq = 0
         self._tail.clear()
@@ -250,7 +258,7 @@ class Journal:
         assert self._spooled is not None
         length, self._spooled = self._spooled, None
         if head and self._descriptor is not None:
-            os.pwrite(self._descriptor, head, self.end - self._segments[-1].start)
+            self._system.pwrite(self._descriptor, head, self.end - self._segments[-1].start)
         self._tail.clear()
         self._publish(b"", length, to)
         self._close_segment()
@@ -281,9 +289,10 @@ class Journal:
         index = bisect_right(self._segments, place, key=lambda segment: segment.start) - 1
         if index >= 0 and place < self._segments[index].end:
             segment = self._segments[index]
-            size = min(most, segment.end - place, self.end - place)
             try:
-                if data := _read_file(segment.path, size, place - segment.start):
+                self._check(segment)
+                size = min(most, segment.end - place, self.end - place)
+                if size > 0 and (data := _read_file(segment.path, size, place - segment.start)):
                     return data
             except OSError as error:
                 _log.warning("%s: %s", segment.path, error.strerror)
@@ -307,6 +316,8 @@ class Journal:
         segment = self._segments[index - 1]
         is_beyond = False
         with suppress(OSError, ValueError):  # gone, or empty
+            self._check(segment)
+            is_beyond = not segment.size and cursor.seq >= segment.first_seq
             descriptor = os.open(segment.path, _READ)
             try:
                 with mmap.mmap(descriptor, segment.size, access=mmap.ACCESS_READ) as content:
@@ -322,10 +333,15 @@ class Journal:
     def _next_epoch(self, index: int) -> Cursor:
         """Return the cursor before the events of a later epoch, for one beyond the end of a former epoch.
 
-        A loss of power has taken the end of that epoch, and the number of its events is unknown.
+        A loss of power has taken the end of that epoch, and the number of its events is unknown, or the end of a
+        segment of that epoch, which others follow.
         """
         following = self._segments[index] if index < len(self._segments) else None
-        return Cursor(self.id, self.epoch, 0) if following is None else Cursor(self.id, following.epoch, 0)
+        return (
+            Cursor(self.id, self.epoch, 0)
+            if following is None
+            else Cursor(self.id, following.epoch, following.first_seq - 1)
+        )
 
     def _find_behind(self, cursor: Cursor, index: int) -> Start:
         """Return the begin of the segment with this index, whose predecessors are of epochs before the cursor's.
@@ -378,7 +394,7 @@ class Journal:
 
     def _write(self, data: bytes, first_seq: int, at: int | None = None) -> bool:
         """Write bytes whose first event has this number into the current file; return whether it took them."""
-        if self._failed_at is not None and time.monotonic() - self._failed_at < _RETRY_S:
+        if self._failed_at is not None and self._elapsed_s() - self._failed_at < _RETRY_S:
             return False
         try:
             descriptor = self._descriptor
@@ -386,7 +402,7 @@ class Journal:
                 descriptor = self._open_segment(first_seq, self.end if at is None else at)
             view = memoryview(data)
             while view:
-                written = os.write(descriptor, view)
+                written = self._system.write(descriptor, view)
                 self._segments[-1].size += written
                 self.size += written
                 view = view[written:]
@@ -403,9 +419,12 @@ class Journal:
 
     def _open_segment(self, first_seq: int, start: int) -> int:
         segment = _Segment(self._folder, self.epoch, first_seq, start)
-        descriptor = self._descriptor = os.open(segment.path, _CREATE, FILE_MODE)
+        descriptor = self._descriptor = self._system.open(segment.path, _CREATE, FILE_MODE)
         self._segments.append(segment)
         return descriptor
+
+    def _new_id(self) -> str:
+        return self._system.urandom(8).hex()
 
     def _retain(self) -> None:
         """Remove the oldest segments until the others may stay; the newest one always may."""
@@ -413,18 +432,26 @@ class Journal:
             oldest = self._segments.pop(0)
             self.size -= oldest.size
             with suppress(OSError):
-                os.unlink(oldest.path)
+                self._system.unlink(oldest.path)
+
+    def _check(self, segment: _Segment) -> None:
+        """Leave out what a loss of power has left of other than whole lines, in a segment that a former host wrote."""
+        if not segment.is_checked:
+            segment.is_checked = True
+            whole = _whole_bytes(Path(segment.path))
+            self.size -= segment.size - whole
+            segment.size = whole
 
     def _close_segment(self) -> None:
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            self._system.close(self._descriptor)
             self._descriptor = None
 
     def _fail(self, error: OSError) -> None:
         """Serve from memory: what the file has of unfinished lines is removed."""
         if self._failed_at is None:
             _log.warning("%s: %s; records are kept in memory", self._folder, error.strerror)
-        self._failed_at = time.monotonic()
+        self._failed_at = self._elapsed_s()
         self._cut_segment()
 
     def _cut_segment(self) -> None:
@@ -436,9 +463,9 @@ class Journal:
         segment.size = max(0, self.end - segment.start)
         self.size += segment.size
         with suppress(OSError):
-            os.ftruncate(self._descriptor, segment.size)
+            self._system.ftruncate(self._descriptor, segment.size)
             if not segment.size:
-                os.unlink(segment.path)
+                self._system.unlink(segment.path)
         if not segment.size:
             del self._segments[-1]
         self._close_segment()
@@ -588,7 +615,7 @@ def _read_file(path: str, size: int, offset: int) -> bytes:
         os.close(descriptor)
 
 
-def _read_segments(folder: str) -> list[_Segment]:
+def _read_segments(folder: str, system: "System") -> list[_Segment]:
     """Return the segments of a folder in order; what a crash has left incomplete is removed."""
     segments: list[_Segment] = []
     for name in sorted(os.listdir(folder)):
@@ -599,7 +626,11 @@ def _read_segments(folder: str) -> list[_Segment]:
     if segments:
         last = segments[-1]
         last.size = _whole_bytes(Path(last.path))
-        os.truncate(last.path, last.size)
+        descriptor = system.open(last.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            system.ftruncate(descriptor, last.size)
+        finally:
+            system.close(descriptor)
     return segments
 
 
@@ -629,25 +660,22 @@ def _read_state(folder: str) -> tuple[str, int] | None:
         return None
 
 
-def _write_state(folder: str, journal: str, epoch: int) -> None:
+def _write_state(folder: str, journal: str, epoch: int, system: "System") -> None:
     """Bring the number of an epoch to the disk. Blocking."""
     path = os.path.join(folder, _STATE_NAME)
-    descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = system.open(f"{path}.new", flags, FILE_MODE)
     try:
         try:
             content = json.dumps({"journal": journal, "epoch": epoch}).encode("ascii")
-            if os.write(descriptor, content) < len(content):
+            if system.write(descriptor, content) < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)  # a full disk takes a part
-            os.fsync(descriptor)
+            system.fsync(descriptor)
         finally:
-            os.close(descriptor)
-        os.replace(f"{path}.new", path)
+            system.close(descriptor)
+        system.rename(f"{path}.new", path)
     except OSError:
         with suppress(OSError):
-            os.unlink(f"{path}.new")
+            system.unlink(f"{path}.new")
         raise
-    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
+    flush_names(folder, system)

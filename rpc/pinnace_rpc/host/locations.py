@@ -15,8 +15,13 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
+
+TYPE_CHECKING = False  # typing has it too, and takes a while to load
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pinnace_agent.core.ports.system import System
 
 SOCKET_NAME = "host.sock"
 FOLDER_MODE = 0o700
@@ -25,6 +30,8 @@ _MAX_SOCKET_BYTES = 107 if sys.platform == "linux" else 103
 """What `sun_path` holds, without its NUL."""
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LOCK_BYTES = 16 * 1024
+# Of file systems that can't flush a folder.
+_NO_FLUSH = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})
 # A reader that asks who holds the lock has it itself for a moment.
 _TRIES = 10
 _POLL_S = 0.02
@@ -71,7 +78,7 @@ class HostRuns(Exception):
         self.holder = holder
 
 
-def default_socket(environment: Mapping[str, str]) -> str:
+def default_socket(environment: "Mapping[str, str]") -> str:
     """Return the path of the socket where the user names none: in XDG_RUNTIME_DIR, else in the temporary files."""
     runtime = environment.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isabs(runtime):
@@ -122,22 +129,57 @@ def check_folder(folder: str) -> None:
         raise LocationError(f"{folder}: other users may enter it, or you may not (mode {mode:03o}); `chmod 700` it")
 
 
-def make_folder(folder: str) -> None:
+def make_folder(folder: str, system: "System" = os) -> None:
     """Create a folder for the user alone, and those above it that are missing; one that exists is checked.
+
+    Args:
+        folder: Its path.
+        system: Keeps it.
 
     Raises:
         LocationError: It can't be created, or is not the user's alone.
     """
     try:
-        parent = os.path.dirname(folder)
-        if parent and not os.path.isdir(parent):
-            os.makedirs(parent, FOLDER_MODE, exist_ok=True)
+        missing = [parent] if (parent := os.path.dirname(folder)) else []
+        while missing and not os.path.isdir(missing[-1]) and (parent := os.path.dirname(missing[-1])) != missing[-1]:
+            missing.append(parent)
+        for each in reversed(missing):
+            if not os.path.isdir(each):
+                with suppress(FileExistsError):
+                    system.mkdir(each, FOLDER_MODE)
         with suppress(FileExistsError):
-            os.mkdir(folder, FOLDER_MODE)
+            system.mkdir(folder, FOLDER_MODE)
             os.chmod(folder, FOLDER_MODE)  # whatever the umask left of it
     except OSError as error:
         raise LocationError(f"{error.filename or folder}: {error.strerror}") from None
     check_folder(folder)
+
+
+def flush_names(folder: str, system: "System" = os) -> None:
+    """Bring the names in a folder to the disk, and its own name, with those of the folders above it.
+
+    A process that has made a folder may have been killed before its name was on the disk, so all those above count that
+    are for the user alone, as `make_folder` makes them, and the first one that is not. Blocking.
+
+    Raises:
+        OSError: The disk does not take them.
+    """
+    while True:
+        descriptor = system.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            system.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_FLUSH:
+                raise
+        finally:
+            system.close(descriptor)
+        try:
+            check_folder(folder)
+        except LocationError:
+            return
+        if (above := os.path.dirname(folder)) == folder or not os.access(above, os.R_OK):
+            return
+        folder = above
 
 
 def peer_uid(connection: socket.socket) -> int:

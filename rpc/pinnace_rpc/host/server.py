@@ -5,20 +5,16 @@ that an agent of this host has started. SIGTERM and SIGINT end it in order: agen
 awaited. Runs no model and no tool.
 """
 
-import errno
 import gc
 import logging
 import math
 import os
 import re
 import resource
-import secrets
 import shutil
 import signal
 import socket
-import stat
-import time
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -29,13 +25,12 @@ import trio.lowlevel
 from pinnace_rpc.host import locations
 from pinnace_rpc.host.agent import AgentDetails, HostedAgent, other_options, resumed
 from pinnace_rpc.host.agents.children import CHILDREN
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, OnCrash
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, AgentStarter, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
 from pinnace_rpc.host.connection import READ_BYTES, AttachedConnection
 from pinnace_rpc.host.journal import RETAINED_BYTES
 from pinnace_rpc.host.locations import HostLock, LocationError
-from pinnace_rpc.host.peers import check_origin
 from pinnace_rpc.host.protocol import (
     EXIT_FAILED,
     EXIT_LOST,
@@ -58,7 +53,9 @@ from pinnace_rpc.host.protocol import (
     is_agent_name,
     parse_request,
 )
+from pinnace_rpc.host.sockets import HostSocket
 from pinnace_rpc.host.summary import resident_bytes
+from pinnace_rpc.host.surroundings import OF_PROCESS, ClientStream, HostSurroundings, Listener
 from pinnace_rpc.host.table import forget_unused
 from pinnace_spec.nearest import did_you_mean
 from pinnace_spec.profiles.profiles import CLIENT_PROFILES
@@ -78,13 +75,12 @@ _WATCH_S: Final = 1.0
 _FORGET_S: Final = 3600.0
 _LAST_WRITES_S: Final = 2.0
 """How long clients may take to read the rest when the host ends."""
-_BACKLOG: Final = 256
 _CLIENT_DESCRIPTORS: Final = 2
 """The socket, and the table of its commands."""
 _AGENT_DESCRIPTORS: Final = 6
 """Three pipes, the process, its journal, and one that is read."""
 _OWN_DESCRIPTORS: Final = 64
-_NUMBER_BITS: Final = 48
+_NUMBER_BYTES: Final = 6
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -126,20 +122,19 @@ class RequestRefused(Exception):
 class Host:
     """A host from its start to its end."""
 
-    def __init__(self, settings: HostSettings) -> None:
-        """Open nothing yet."""
+    def __init__(self, settings: HostSettings, surroundings: HostSurroundings = OF_PROCESS) -> None:
+        """Open nothing yet; the surroundings keep the files, and name the time."""
         self._settings = settings
+        self._surroundings = surroundings
         self._agents: dict[str, HostedAgent] = {}
-        self._began_at = time.time()
+        self._began_at = surroundings.wall_time_s()
         self._connections = 0
         self._clients = 0
         """Connections that are attached, or wait for their agent."""
         # Journals have responses to connections of former hosts, which must not be those of other clients now.
-        self._last_number = secrets.randbits(_NUMBER_BITS)
+        self._last_number = int.from_bytes(surroundings.system.urandom(_NUMBER_BYTES), "big")
         self._stopping = trio.Event()
         self._changed = trio.lowlevel.ParkingLot()
-        self._listener: trio.socket.SocketType | None = None
-        self._bound: os.stat_result | None = None
 
     async def run(self) -> None:
         """Serve until a signal or a request ends the host.
@@ -155,113 +150,69 @@ class Host:
         try:
             locations.make_folder(locations.journals_folder(settings.agent_folder))
             CHILDREN.adopt()
-            listener = self._bind()
-            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                async with trio.open_nursery() as processes:
-                    starter = ZygoteStarter(processes, os.environ, memory_bytes=settings.agent_memory)
-
-                    def supervise(agent: AgentObserver) -> Supervisor:
-                        return Supervisor(processes, starter, agent, idle_s=settings.idle_s)
-
-                    make = partial(
-                        HostedAgent,
-                        release=settings.release,
-                        nursery=processes,
-                        supervise=supervise,
-                        journal_bytes=settings.journal_bytes,
-                        on_crash=settings.on_crash,
-                    )
-                    self._open_agents(make)
-                    # What is loaded stays: each full collection would look through all of it, and hold up everybody.
-                    gc.collect()
-                    gc.freeze()
+            listener = HostSocket.bind(settings.socket_path)
+            try:
+                with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._stop_at_signal, signals)
-                        nursery.start_soon(self._accept, listener, make, nursery)
-                        nursery.start_soon(self._watch, make, nursery)
-                        await self._stopping.wait()
-                        await self._end_agents()
+                        nursery.start_soon(self._reap)
+                        starter = ZygoteStarter(nursery, os.environ, memory_bytes=settings.agent_memory)
+                        await self.serve(listener, starter, opened=_freeze)
                         nursery.cancel_scope.cancel()
-                    processes.cancel_scope.cancel()
+            finally:
+                listener.unbind()
         finally:
-            self._unbind()
             lock.release()
 
-    # The socket.
+    async def serve(self, listener: Listener, starter: AgentStarter, opened: Callable[[], object] = bool) -> None:
+        """Serve the clients that connect until a request ends the host, and then its agents in order.
 
-    def _bind(self) -> trio.socket.SocketType:
-        path = self._settings.socket_path
-        locations.make_folder(os.path.dirname(path))
-        self._remove_stale(path)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        former = os.umask(0o777 & ~locations.FILE_MODE)
-        try:
-            listener.bind(path)
-            self._bound = os.lstat(path)
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            listener.close()
-            raise LocationError(f"{path}: {error.strerror}") from None
-        finally:
-            os.umask(former)
-        self._listener = trio.socket.from_stdlib_socket(listener)
-        return self._listener
+        Takes no lock, and makes no folder. Cancelled, it ends no process: those of agents get the end of their stdin.
 
-    def _remove_stale(self, path: str) -> None:
-        """Remove the socket of a host that has died. The lock of this folder does not protect that of another one."""
-        try:
-            state = os.lstat(path)
-        except FileNotFoundError:
-            return
-        if not stat.S_ISSOCK(state.st_mode):
-            raise LocationError(f"{path}: is no socket; choose another path with --socket")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.setblocking(False)
-            try:
-                probe.connect(path)
-            except ConnectionRefusedError:
-                os.unlink(path)
-                return
-            except FileNotFoundError:
-                return
-            except OSError as error:
-                if error.errno != errno.EAGAIN:  # its queue is full: it lives
-                    raise LocationError(f"{path}: {error.strerror}") from None
-        raise LocationError(f"{path}: the host of another agent folder serves there; choose another path with --socket")
+        Args:
+            listener: Where clients connect.
+            starter: Starts the processes of agents.
+            opened: Called when all agents of the folder are known, before the first client is served.
+        """
+        settings = self._settings
+        async with trio.open_nursery() as processes:
 
-    def _is_bound(self) -> bool:
-        try:
-            return self._bound is not None and os.path.samestat(os.lstat(self._settings.socket_path), self._bound)
-        except OSError:
-            return False
+            def supervise(agent: AgentObserver) -> Supervisor:
+                return Supervisor(processes, starter, agent, idle_s=settings.idle_s)
 
-    def _unbind(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-        if self._is_bound():
-            with suppress(OSError):
-                os.unlink(self._settings.socket_path)
+            make = partial(
+                HostedAgent,
+                release=settings.release,
+                nursery=processes,
+                supervise=supervise,
+                journal_bytes=settings.journal_bytes,
+                on_crash=settings.on_crash,
+                surroundings=self._surroundings,
+            )
+            self._open_agents(make)
+            opened()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._accept, listener, make, nursery)
+                nursery.start_soon(self._watch, listener)
+                await self._stopping.wait()
+                await self._end_agents()
+                nursery.cancel_scope.cancel()
+            processes.cancel_scope.cancel()
 
-    async def _accept(self, listener: trio.socket.SocketType, make: MakeAgent, nursery: trio.Nursery) -> None:
+    async def _accept(self, listener: Listener, make: MakeAgent, nursery: trio.Nursery) -> None:
         while True:
-            try:
-                connection, _ = await listener.accept()
-            except trio.ClosedResourceError:  # another one has taken its place
-                return
-            except OSError as error:
-                _log.warning("no connection can be accepted: %s", error.strerror)
-                await trio.sleep(0.1)
-                continue
-            nursery.start_soon(self._serve, trio.SocketStream(connection), make)
+            nursery.start_soon(self._serve, await listener.accept(), make)
 
     # Requests.
 
-    async def _serve(self, stream: trio.SocketStream, make: MakeAgent) -> None:
+    async def _serve(self, stream: ClientStream, make: MakeAgent) -> None:
         self._connections += 1
         try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                async with stream:
+                try:
                     await self._answer(stream, make)
+                finally:
+                    await stream.aclose()
         except HostProtocolError as error:
             _log.info("a connection is closed: %s", error)
         except Exception:
@@ -270,11 +221,9 @@ class Host:
             self._connections -= 1
             self._notify()
 
-    async def _answer(self, stream: trio.SocketStream, make: MakeAgent) -> None:
+    async def _answer(self, stream: ClientStream, make: MakeAgent) -> None:
         try:
-            with socket.socket(fileno=os.dup(stream.socket.fileno())) as peer:
-                locations.check_peer(peer)
-                check_origin(peer, [agent.pid for agent in self._agents.values() if agent.pid is not None])
+            stream.check([agent.pid for agent in self._agents.values() if agent.pid is not None])
             if self._connections > (most := self._settings.max_clients + OTHER_CONNECTIONS):
                 raise RequestRefused(f"the host has {most} connections, as many as it may (--max-clients)")
             decoder = FrameDecoder()
@@ -314,14 +263,16 @@ class Host:
         self,
         request: Attach,
         early: Sequence[Frame],
-        stream: trio.SocketStream,
+        stream: ClientStream,
         decoder: FrameDecoder,
         make: MakeAgent,
     ) -> None:
         agent, others = await self._agent_for(request, make)
         try:
             self._last_number += 1
-            connection = AttachedConnection(self._last_number, stream, decoder, early, request, agent, others)
+            connection = AttachedConnection(
+                self._last_number, stream, decoder, early, request, agent, others, self._surroundings.wall_time_s
+            )
             self._notify()
             await connection.run(self._settings.release, agent.end)
         finally:
@@ -335,7 +286,7 @@ class Host:
                 return self._status()
             case StopHost():
                 self._stopping.set()
-                return {"type": "stopping", "pid": os.getpid()}
+                return {"type": "stopping", "pid": self._surroundings.system.getpid()}
             case AgentAction():
                 await self._act(request)
                 return {"type": "done", "agent": request.agent}
@@ -361,7 +312,7 @@ class Host:
     def _status(self) -> Mapping[str, object]:
         return {
             "type": "status",
-            "pid": os.getpid(),
+            "pid": self._surroundings.system.getpid(),
             "machine": socket.gethostname(),
             "socket": self._settings.socket_path,
             "release": self._settings.release,
@@ -374,7 +325,7 @@ class Host:
             "journalBytes": sum(agent.journal.size for agent in self._agents.values()),
         }
 
-    async def _list(self, stream: trio.SocketStream, *, watches: bool) -> None:
+    async def _list(self, stream: ClientStream, *, watches: bool) -> None:
         former: object = None
         while True:
             agents = [_row(agent) for _, agent in sorted(self._agents.items())]
@@ -457,10 +408,13 @@ class Host:
 
     def _free_name(self, session: str | None) -> str:
         stem = _NOT_IN_NAMES.sub("", os.path.basename(session or "").removesuffix(".jsonl"))[-8:].lstrip("._-")
-        name = stem or secrets.token_hex(4)
+        name = stem or self._random_name()
         while name in self._agents:
-            name = secrets.token_hex(4)
+            name = self._random_name()
         return name
+
+    def _random_name(self) -> str:
+        return self._surroundings.system.urandom(4).hex()
 
     def _start_for(self, agent: HostedAgent, request: Attach) -> AgentLaunch:
         """Return what a client starts or wakes an agent with."""
@@ -486,29 +440,20 @@ class Host:
 
     def _forget(self) -> None:
         """Remove what sleeps for too long."""
+        now = self._surroundings.wall_time_s()
         for agent in tuple(self._agents.values()):
             with suppress(OSError):
-                forget_unused(agent.folder, time.time() - FORGOTTEN_S)
-                changed = max(entry.stat().st_mtime for entry in os.scandir(agent.folder))
-                if agent.state in ("asleep", "failed") and time.time() - changed > FORGOTTEN_S:
+                forget_unused(agent.folder, now - FORGOTTEN_S, self._surroundings.system)
+                # One without any file is left of a power failure: nothing is known of its agent.
+                changed = max((entry.stat().st_mtime for entry in os.scandir(agent.folder)), default=0.0)
+                if agent.state in ("asleep", "failed") and now - changed > FORGOTTEN_S:
                     self._remove(agent)
 
-    async def _watch(self, make: MakeAgent, nursery: trio.Nursery) -> None:
+    async def _watch(self, listener: Listener) -> None:
         forget_at = trio.current_time() + _FORGET_S
         while True:
             await trio.sleep(_WATCH_S)
-            CHILDREN.reap()
-            if not self._is_bound():
-                _log.warning("%s was removed; it is bound again", self._settings.socket_path)
-                former = self._listener
-                try:
-                    listener = self._bind()
-                except LocationError as error:
-                    _log.warning("%s", error)
-                else:
-                    nursery.start_soon(self._accept, listener, make, nursery)
-                    if former is not None:
-                        former.close()
+            listener.look_after()
             now = trio.current_time()
             for agent in tuple(self._agents.values()):
                 is_left = not agent.details.is_named and not agent.connections
@@ -531,6 +476,11 @@ class Host:
         async for _ in signals:
             self._stopping.set()
 
+    async def _reap(self) -> None:
+        while True:
+            await trio.sleep(_WATCH_S)
+            CHILDREN.reap()
+
     async def _end_agents(self) -> None:
         for agent in self._agents.values():
             agent.stop(Ended(EXIT_LOST, "the host has ended"))
@@ -539,6 +489,12 @@ class Host:
         with trio.move_on_after(_LAST_WRITES_S):
             while any(agent.connections for agent in self._agents.values()):
                 await self._changed.park()
+
+
+def _freeze() -> None:
+    """Keep what is loaded: each full collection would look through all of it, and hold up everybody."""
+    gc.collect()
+    gc.freeze()
 
 
 def _allow_descriptors(settings: HostSettings) -> None:
@@ -598,7 +554,7 @@ def _option(words: tuple[str, ...], name: str) -> str | None:
     return None
 
 
-async def _first_frames(stream: trio.SocketStream, decoder: FrameDecoder) -> Sequence[Frame] | None:
+async def _first_frames(stream: ClientStream, decoder: FrameDecoder) -> Sequence[Frame] | None:
     """Return the first message of a connection, and what has come with it."""
     with trio.move_on_after(_FIRST_MESSAGE_S):
         while data := await stream.receive_some(READ_BYTES):
@@ -609,6 +565,6 @@ async def _first_frames(stream: trio.SocketStream, decoder: FrameDecoder) -> Seq
     return None
 
 
-async def _send(stream: trio.SocketStream, control: HostControl) -> None:
+async def _send(stream: ClientStream, control: HostControl) -> None:
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
         await stream.send_all(encode_host_control(control))

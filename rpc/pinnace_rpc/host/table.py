@@ -10,13 +10,15 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import trio
 
-from pinnace_rpc.host.locations import FILE_MODE, make_folder
+from pinnace_rpc.host.locations import FILE_MODE, flush_names, make_folder
 from pinnace_spec.wire.json_text import JsonValue
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.core.ports.system import System
 
 KEPT: Final = 1000
 """Answered commands; a client has at most as many responses unread, so it repeats none that is older."""
@@ -51,21 +53,24 @@ class _Entry:
 class CommandTable:
     """The commands of one client of one agent."""
 
-    def __init__(self, agent_folder: str, client: str) -> None:
-        """Read the client's file, if there is one. Blocking.
+    def __init__(self, agent_folder: str, client: str, system: "System" = os) -> None:
+        """Read the client's file, if there is one, which the system keeps. Blocking.
 
         Raises:
             LocationError, OSError: It can't be used.
         """
         folder = os.path.join(agent_folder, _FOLDER)
-        make_folder(folder)
-        _forget_oldest(folder)
+        self._system = system
+        make_folder(folder, system)
+        _forget_oldest(folder, system)
         self.client = client
         self._path = os.path.join(folder, f"{hashlib.sha256(client.encode()).hexdigest()[:32]}.jsonl")
         self._entries: dict[str, _Entry] = {}
         self._answered = 0
-        self._descriptor = os.open(self._path, _FLAGS, FILE_MODE)
+        self._descriptor = self._system.open(self._path, _FLAGS, FILE_MODE)
         self._size = 0
+        self._has_name = False
+        """Whether the name of the file is on the disk."""
         self._load()
         self.is_known = bool(self._entries)
         """Whether the client was here before."""
@@ -73,7 +78,7 @@ class CommandTable:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
+        self._system.close(self._descriptor)
 
     def look_up(self, identity: JsonValue, fields: Mapping[str, JsonValue]) -> Repetition:
         """Return what is known of a command."""
@@ -97,7 +102,13 @@ class CommandTable:
         self._entries.pop(key, None)
         self._entries[key] = _Entry(content, is_open=True)
         if is_synced:
-            await trio.to_thread.run_sync(os.fsync, self._descriptor)
+            await trio.to_thread.run_sync(self._flush)
+
+    def _flush(self) -> None:
+        self._system.fsync(self._descriptor)
+        if not self._has_name:
+            flush_names(os.path.dirname(self._path), self._system)
+            self._has_name = True
 
     def answer(self, identity: JsonValue, line: bytes) -> None:
         """Keep a response, if the disk takes it; else a repetition counts as one of which only the begin is known."""
@@ -143,11 +154,11 @@ class CommandTable:
     def _append(self, line: bytes) -> None:
         """Write one line, or nothing of it."""
         try:
-            written = os.write(self._descriptor, line)
+            written = self._system.write(self._descriptor, line)
             if written < len(line):
                 raise OSError(28, os.strerror(28), self._path)  # ENOSPC: a disk takes a part of what does not fit
         except OSError:
-            os.ftruncate(self._descriptor, self._size)
+            self._system.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(line)
 
@@ -157,7 +168,7 @@ class CommandTable:
                 if not line.endswith(b"\n") or not self._take(line):
                     break  # a crash has left it incomplete
                 self._size += len(line)
-        os.ftruncate(self._descriptor, self._size)
+        self._system.ftruncate(self._descriptor, self._size)
 
     def _take(self, line: bytes) -> bool:
         try:
@@ -181,7 +192,7 @@ class CommandTable:
         """Write the file anew with the newest answered commands and those that are not answered."""
         answered = [key for key, entry in self._entries.items() if entry.place is not None]
         dropped = set(answered[:-KEPT])
-        descriptor = os.open(f"{self._path}.new", _FLAGS | os.O_TRUNC, FILE_MODE)
+        descriptor = self._system.open(f"{self._path}.new", _FLAGS | os.O_TRUNC, FILE_MODE)
         size = 0
         entries: dict[str, _Entry] = {}
         try:
@@ -194,16 +205,17 @@ class CommandTable:
                     head = json.dumps({"id": key}).encode("ascii")[:-1] + _RESPONSE
                     kept.place, kept.size = size + len(line) + len(head), entry.size
                     line += head + os.pread(self._descriptor, entry.size, entry.place) + b"}\n"
-                if os.write(descriptor, line) < len(line):
+                if self._system.write(descriptor, line) < len(line):
                     raise OSError(28, os.strerror(28), self._path)  # ENOSPC, likewise
                 size += len(line)
-            os.fsync(descriptor)
-            os.replace(f"{self._path}.new", self._path)
+            self._system.fsync(descriptor)
+            self._system.rename(f"{self._path}.new", self._path)
         except OSError:
-            os.close(descriptor)
+            self._system.close(descriptor)
             raise
-        os.close(self._descriptor)
+        self._system.close(self._descriptor)
         self._descriptor, self._size, self._entries, self._answered = descriptor, size, entries, KEPT
+        self._has_name = False
 
 
 def digest(fields: Mapping[str, JsonValue]) -> str:
@@ -217,19 +229,19 @@ def lasting_id(client: str, identity: JsonValue) -> str:
     return f"client-{hashlib.sha256(json.dumps([client, identity]).encode('ascii')).hexdigest()[:40]}"
 
 
-def forget_unused(agent_folder: str, before: float) -> None:
+def forget_unused(agent_folder: str, before: float, system: "System" = os) -> None:
     """Remove the tables of clients that were last here before a time, in seconds since the epoch. Blocking."""
     with suppress(OSError):
         for entry in os.scandir(os.path.join(agent_folder, _FOLDER)):
             if entry.stat().st_mtime < before:
-                os.unlink(entry.path)
+                system.unlink(entry.path)
 
 
-def _forget_oldest(folder: str) -> None:
+def _forget_oldest(folder: str, system: "System") -> None:
     entries = sorted(os.scandir(folder), key=lambda entry: entry.stat().st_mtime)
     for entry in entries[: max(0, len(entries) - MAX_CLIENTS)]:
         with suppress(OSError):
-            Path(entry.path).unlink()
+            system.unlink(entry.path)
 
 
 def _without_data(line: bytes) -> bytes:

@@ -222,18 +222,16 @@ UNNAMED = [b"", b"{", b"[]", b'{"pid":true}', b"\xff\n", b"[" * 4000, "a dead pr
 
 
 class Waits:
-    """Stands for the module `time`: the time passes in its waits alone, and something may happen in each."""
+    """Stands for the pauses of a thread: something may happen in each."""
 
     def __init__(self, *happenings: Callable[[], object]) -> None:
         self._happenings = iter(happenings)
-        self._now = 0.0
+        self.waited_s = 0.0
 
-    def monotonic(self) -> float:
-        return self._now
-
-    def sleep(self, duration_s: float) -> None:
-        self._now += duration_s
+    def __call__(self, duration_s: float) -> float:
+        self.waited_s += duration_s
         next(self._happenings, lambda: None)()
+        return duration_s
 
 
 @contextmanager
@@ -255,11 +253,11 @@ def test_a_holder_that_does_not_write_its_name_is_unknown(
     session: Path, content: bytes | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a full disk."""
-    monkeypatch.setattr(lease_module, "time", waits := Waits())
+    monkeypatch.setattr(lease_module, "_pause", waits := Waits())
     with _locked(session, content), pytest.raises(LeaseHeld, match="another process") as caught:
         Lease.take(session)
     assert caught.value.holder is None
-    assert 0 < waits.monotonic() < 1
+    assert 0 < waits.waited_s < 1
 
 
 @pytest.mark.parametrize("content", UNNAMED)
@@ -273,7 +271,7 @@ def test_a_holder_that_has_just_taken_the_lease_is_named_once_it_has_written_its
             named = {"pid": os.getpid(), "host": socket.gethostname(), "started": "2026-01-01T00:00:00Z"}
             os.pwrite(file.fileno(), json.dumps(named).encode() + b"\n", 0)
 
-        monkeypatch.setattr(lease_module, "time", Waits(lambda: None, sign))
+        monkeypatch.setattr(lease_module, "_pause", Waits(lambda: None, sign))
         with pytest.raises(LeaseHeld, match=f"process {os.getpid()}"):
             Lease.take(session)
 
@@ -282,7 +280,7 @@ def test_a_lease_whose_holder_ends_before_it_has_written_its_name_is_taken(
     session: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _locked(session, b"") as file:
-        monkeypatch.setattr(lease_module, "time", Waits(lambda: fcntl.flock(file, fcntl.LOCK_UN)))
+        monkeypatch.setattr(lease_module, "_pause", Waits(lambda: fcntl.flock(file, fcntl.LOCK_UN)))
         Lease.take(session).release()
 
 

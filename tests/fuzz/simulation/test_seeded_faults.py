@@ -1,13 +1,14 @@
 """Faults in what reaches the disk are found by the simulation, each within so many scheduling steps."""
 
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from pinnace_campaigns.mutants import AgentMutant
-from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, NOT_FOUND, TRIED_STEPS
+from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, HOSTED_MUTANTS, MORE_STEPS, NOT_FOUND, TRIED_STEPS
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
 
 ROOTS = ("spec", "statechart", "agent", "rpc", "fuzz")
@@ -15,7 +16,7 @@ RUN = "from pinnace_fuzz.simulation.cli import main; main()"
 FOUND = 1
 
 
-@pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *NOT_FOUND], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *HOSTED_MUTANTS, *NOT_FOUND], ids=lambda mutant: mutant.name)
 def test_a_fault_has_its_text_once(mutant: AgentMutant) -> None:
     """Who moves the text updates the catalogue."""
     assert patched(mutant) != (CHECKOUT / mutant.file).read_text(encoding="utf-8")
@@ -32,19 +33,40 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     return Copy(tmp_path_factory.mktemp("faults"))
 
 
-@pytest.mark.parametrize("mutant", DURABILITY_MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *HOSTED_MUTANTS], ids=lambda mutant: mutant.name)
 def test_a_fault_is_found_by_the_simulation(copy: Copy, mutant: AgentMutant) -> None:
-    """A seed breaks a rule."""
+    """A seed breaks a rule, and what is left of its history when it has been made smaller breaks it again."""
     path = os.pathsep.join(str(copy.root / each) for each in ROOTS)
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    hosted = ["--hosted"] if mutant in HOSTED_MUTANTS else []
     with copy.with_fault(mutant):
         done = subprocess.run(
-            [sys.executable, "-P", "-c", RUN, "--steps", str(TRIED_STEPS)],
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                RUN,
+                *hosted,
+                "--steps",
+                str(MORE_STEPS.get(mutant.name, TRIED_STEPS)),
+                "--shrink",
+            ],
             cwd=copy.root,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        command = done.stdout.partition("replay: pinnace-simulate ")[2]
+        again = subprocess.run(
+            [sys.executable, "-P", "-c", RUN, *shlex.split(command.partition("--trace")[0])],
+            cwd=copy.root,
+            env=environment,
             check=False,
             capture_output=True,
             text=True,
         )
 
     assert done.returncode == FOUND, done.stderr
+    assert done.stdout == again.stdout
     assert "replay: pinnace-simulate --seed" in done.stdout

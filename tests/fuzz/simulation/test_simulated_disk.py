@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults
+from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
 
 SEEDS = range(40)
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND
@@ -20,20 +20,21 @@ def disk_of(folder: Path, seed: int, faults: DiskFaults = EMPTY_FAULTS) -> Disk:
     return Disk(root, random.Random(seed), faults, lambda _: None)
 
 
-def flush_names(disk: Disk, folder: Path) -> None:
+def flush_names(disk: ProcessDisk, folder: Path) -> None:
     descriptor = disk.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     disk.fsync(descriptor)
     disk.close(descriptor)
 
 
-def after_crashes(folder: Path, work: Callable[[Disk, Path], object]) -> list[dict[str, bytes]]:
+def after_crashes(folder: Path, work: Callable[[ProcessDisk, Path], object]) -> list[dict[str, bytes]]:
     """Do something on a disk of each seed, and return what crashes of the machine leave."""
     found: list[dict[str, bytes]] = []
     for seed in SEEDS:
         disk = disk_of(folder, seed)
-        work(disk, folder / str(seed))
-        disk.stop()
-        disk.close_all()
+        process = disk.begin()
+        work(process, folder / str(seed))
+        process.stop()
+        process.close_all()
         disk.lose_power()
         found.append(disk.contents())
     return found
@@ -42,7 +43,7 @@ def after_crashes(folder: Path, work: Callable[[Disk, Path], object]) -> list[di
 def test_what_was_flushed_with_its_name_is_kept(tmp_path: Path) -> None:
     """Content and name are both on the disk."""
 
-    def work(disk: Disk, folder: Path) -> None:
+    def work(disk: ProcessDisk, folder: Path) -> None:
         number = disk.open(folder / "a", NEW)
         disk.write(number, b"one\n")
         disk.fdatasync(number)
@@ -54,7 +55,7 @@ def test_what_was_flushed_with_its_name_is_kept(tmp_path: Path) -> None:
 def test_a_name_that_was_not_flushed_may_be_lost(tmp_path: Path) -> None:
     """The content alone is on the disk."""
 
-    def work(disk: Disk, folder: Path) -> None:
+    def work(disk: ProcessDisk, folder: Path) -> None:
         number = disk.open(folder / "a", NEW)
         disk.write(number, b"one\n")
         disk.fsync(number)
@@ -68,7 +69,7 @@ def test_a_name_that_was_not_flushed_may_be_lost(tmp_path: Path) -> None:
 def test_writes_behind_a_flush_are_kept_lost_torn_or_zeros(tmp_path: Path) -> None:
     """A journal may have brought the size to the disk, and not the data."""
 
-    def work(disk: Disk, folder: Path) -> None:
+    def work(disk: ProcessDisk, folder: Path) -> None:
         number = disk.open(folder / "a", NEW)
         disk.write(number, b"one\n")
         disk.fsync(number)
@@ -87,7 +88,7 @@ def test_writes_behind_a_flush_are_kept_lost_torn_or_zeros(tmp_path: Path) -> No
 def test_a_file_that_was_renamed_before_its_flush_may_be_empty(tmp_path: Path) -> None:
     """Names and contents are independent."""
 
-    def work(disk: Disk, folder: Path) -> None:
+    def work(disk: ProcessDisk, folder: Path) -> None:
         number = disk.open(folder / "temporary", NEW)
         disk.write(number, b"one\n")
         disk.rename(folder / "temporary", folder / "a")
@@ -99,27 +100,28 @@ def test_a_file_that_was_renamed_before_its_flush_may_be_empty(tmp_path: Path) -
 def test_a_crash_of_the_process_loses_nothing(tmp_path: Path) -> None:
     """The page cache is the system's."""
     disk = disk_of(tmp_path, 0)
-    number = disk.open(tmp_path / "0" / "a", NEW)
-    disk.write(number, b"one\n")
-    disk.stop()
+    process = disk.begin()
+    number = process.open(tmp_path / "0" / "a", NEW)
+    process.write(number, b"one\n")
+    process.stop()
 
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        disk.write(number, b"two\n")
-    disk.close_all()
+        process.write(number, b"two\n")
+    process.close_all()
     assert {"a": b"one\n"} == disk.contents()
 
 
 def test_a_flush_that_has_failed_drops_what_it_could_not_write(tmp_path: Path) -> None:
     """The next flush succeeds and proves nothing about it."""
 
-    def work(disk: Disk, folder: Path) -> None:
+    def work(disk: ProcessDisk, folder: Path) -> None:
         number = disk.open(folder / "a", NEW)
         flush_names(disk, folder)
         disk.write(number, bytes([65]) * 4096)
-        disk.faults = DiskFaults(flush_error=1.0)
+        disk.device.faults = DiskFaults(flush_error=1.0)
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
             disk.fsync(number)
-        disk.faults = EMPTY_FAULTS
+        disk.device.faults = EMPTY_FAULTS
         disk.write(number, b"two\n")
         disk.fsync(number)
 

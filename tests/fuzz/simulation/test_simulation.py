@@ -41,7 +41,8 @@ def test_a_seed_gives_the_same_trace_again() -> None:
     assert len(first.lines) > 50
 
 
-def test_seeds_give_the_same_traces_in_every_process() -> None:
+@pytest.mark.parametrize("hosted", [(), ("--hosted",)], ids=["agent", "host"])
+def test_seeds_give_the_same_traces_in_every_process(hosted: tuple[str, ...]) -> None:
     """With other hashes of texts, byte for byte."""
     printed = [
         subprocess.run(
@@ -50,6 +51,7 @@ def test_seeds_give_the_same_traces_in_every_process() -> None:
                 "-P",
                 "-c",
                 "from pinnace_fuzz.simulation.cli import main; main()",
+                *hosted,
                 "--digests",
                 "--steps",
                 "20000",
@@ -62,7 +64,7 @@ def test_seeds_give_the_same_traces_in_every_process() -> None:
     ]
 
     assert printed[0] == printed[1]
-    assert printed[0].count(b"\n") > 10
+    assert printed[0].count(b"\n") > 5
 
 
 def test_an_agent_that_answers_nothing_is_found() -> None:

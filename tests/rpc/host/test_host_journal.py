@@ -1,19 +1,26 @@
 """The journal: what readers get from it, after any end of the host, on any disk."""
 
 import json
+import os
 import resource
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+import trio
+import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import WITH_FIXTURES
 
+from pinnace_agent.core.ports.system import System
 from pinnace_rpc.host import journal as journal_module
 from pinnace_rpc.host.journal import Gap, Journal, JournalReader, response_head
 from pinnace_rpc.host.protocol import Cursor
+from pinnace_rpc.host.surroundings import HostSurroundings
 
 
 @pytest.fixture
@@ -313,3 +320,78 @@ async def test_an_epoch_that_the_disk_does_not_take_leaves_no_file(
     assert again.id not in {former, journal.id}
     await again.begin_epoch()
     assert 3 == again.epoch
+
+
+class HeldDisk:
+    """The system, whose flushes wait."""
+
+    def __init__(self) -> None:
+        self.may_flush = threading.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def fsync(self, descriptor: int) -> None:
+        assert self.may_flush.wait(60)
+        os.fsync(descriptor)
+
+
+async def test_what_is_written_while_an_epoch_begins_is_no_part_of_it(tmp_path: Path) -> None:
+    """R-HST-03: cursors of the epoch are found by the next host, too."""
+    disk = HeldDisk()
+    journal = Journal(str(tmp_path / "a"), surroundings=HostSurroundings(cast("System", disk)))
+    disk.may_flush.set()
+    await journal.begin_epoch()
+    add_event(journal)
+    journal.close()
+    disk.may_flush.clear()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(journal.begin_epoch)
+        await trio.testing.wait_all_tasks_blocked()
+        add_response(journal, 7)
+        disk.may_flush.set()
+    lines = [add_event(journal, str(number)) for number in range(3)]
+
+    again = Journal(str(tmp_path / "a"))
+    await again.begin_epoch()
+    start = again.find(Cursor(again.id, 2, 1))
+
+    assert (True, None) == (start.is_known, start.gap)
+    assert read_all(again, JournalReader(again, start.place, 0, again.cursor, has_cursors=False)) == b"".join(lines[1:])
+
+
+@pytest.mark.parametrize("left", [0, 100, 130], ids=["nothing", "a line and a half", "zeros"])
+async def test_a_segment_of_which_a_power_failure_has_left_a_part_ends_in_a_gap(tmp_path: Path, left: int) -> None:
+    """R-HST-03: readers go on behind it, and get no part of a line."""
+    folder = tmp_path / "a"
+    lines: list[bytes] = []
+    for _ in range(2):  # a segment each
+        journal = Journal(str(folder))
+        await journal.begin_epoch()
+        lines = [add_event(journal, "x" * 40) for _ in range(5)]
+        journal.close()
+    first = min(folder.glob("*.jsonl"))
+    content = first.read_bytes()
+    first.write_bytes(content[:left] if left != 130 else content[:90] + bytes(len(content) - 90))
+
+    again = Journal(str(folder))
+    reader = JournalReader(again, 0, 0, Cursor(again.id, 1, 0), has_cursors=True)
+    pieces: list[bytes] = []
+    gaps: list[Gap] = []
+    for _ in range(20):
+        match reader.read():
+            case None:
+                break
+            case Gap() as gap:
+                gaps.append(gap)
+            case piece:
+                pieces.append(piece)
+    else:
+        pytest.fail("the reader gets nothing, and no end")
+
+    whole = content[:left].count(b"\n") if left != 130 else 1
+    assert [Cursor(again.id, 2, 0)] == [gap.cursor for gap in gaps]
+    assert whole + len(lines) == b"".join(pieces).count(b"\n")
+    assert b"\0" not in b"".join(pieces)
+    start = Journal(str(folder)).find(Cursor(again.id, 1, 4))
+    assert (True, Cursor(again.id, 2, 0)) == (start.is_known, start.gap)

@@ -57,6 +57,9 @@ class Process:
         self._status = status
         self._exited.set()
 
+    def has_programs(self) -> bool:
+        return False
+
     def send_now(self, data: bytes) -> int:
         raise NotImplementedError
 

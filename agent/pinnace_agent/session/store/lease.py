@@ -20,14 +20,15 @@ from typing import Final, NamedTuple
 
 import trio
 
-from pinnace_agent.core.surroundings import system
+from pinnace_agent.core.surroundings import PerAgent, system
 
 _MODE: Final = 0o600
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 # Errors of file systems without locks; ENOLCK is a network file system whose lock service does not run.
 _NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
-# A predecessor that is dying frees the lease within milliseconds; twenty tries a second cost nothing.
 _POLL_S: Final = 0.05
+PAUSE: Final = PerAgent(lambda: time.sleep)
+"""How a thread waits for another process."""
 # A holder writes its name right after it has the lock, but may not be scheduled in between.
 _NAMING_S: Final = 0.5
 _NAMING_POLL_S: Final = 0.005
@@ -91,14 +92,14 @@ class Lease:
             LeaseHeld: Another process has it, or this one under another `Lease`.
             OSError: The sidecar can't be made or opened, or is no regular file.
         """
-        deadline = time.monotonic() + _NAMING_S
+        waited_s = 0.0
         while True:
             try:
                 return cls._try(path)
             except LeaseHeld as held:
-                if held.holder is not None or time.monotonic() >= deadline:
+                if held.holder is not None or waited_s >= _NAMING_S:
                     raise
-            time.sleep(_NAMING_POLL_S)
+            waited_s += _pause(_NAMING_POLL_S)
 
     @classmethod
     def _try(cls, path: Path) -> "Lease":
@@ -162,14 +163,14 @@ def take_waiting(path: Path, timeout_s: float, *, waits_for_all: bool = True) ->
         LeaseHeld: It has not gone in time.
         OSError: As in `Lease.take`.
     """
-    deadline = time.monotonic() + timeout_s
+    waited_s = 0.0
     while True:
         try:
             return Lease.take(path)
         except LeaseHeld as held:
-            if time.monotonic() >= deadline or not (waits_for_all or _is_ending(held)):
+            if waited_s >= timeout_s or not (waits_for_all or _is_ending(held)):
                 raise
-        time.sleep(_POLL_S)
+        waited_s += _pause(_POLL_S)
 
 
 async def take_lease(path: Path, timeout_s: float, *, waits_for_all: bool = True) -> Lease:
@@ -182,13 +183,17 @@ async def take_lease(path: Path, timeout_s: float, *, waits_for_all: bool = True
     deadline = trio.current_time() + timeout_s
     while True:
         try:
-            # Not abandoned when cancelled: a lease without an owner would stay until the process ends. It waits
-            # for a moment at most. Cancelled only before it begins, so what it has taken reaches the caller.
+            # Not abandoned when cancelled: a lease without an owner would stay. Cancelled only before it begins.
             return await trio.to_thread.run_sync(Lease.take, path)
         except LeaseHeld as held:
             if trio.current_time() >= deadline or not (waits_for_all or _is_ending(held)):
                 raise
         await trio.sleep(_POLL_S)
+
+
+def _pause(duration_s: float) -> float:
+    PAUSE.get()(duration_s)
+    return duration_s
 
 
 def _is_ending(held: LeaseHeld) -> bool:

@@ -77,6 +77,10 @@ class HostedProcess(AgentPipes, Protocol):
         """The id of the process, by which it is signalled."""
         ...
 
+    def has_programs(self) -> bool:
+        """Return whether a program that it has started lives; also if that can't be found out."""
+        ...
+
     def send_now(self, data: bytes) -> int:
         """Write to stdin what it takes without waiting, and return how many bytes: 0 also if it is closed or broken.
 

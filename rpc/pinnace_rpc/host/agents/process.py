@@ -49,6 +49,15 @@ class PipedProcess:
         except OSError:  # full, closed, or without a reader
             return 0
 
+    def has_programs(self) -> bool:
+        """Return whether a program that it has started lives; also if that can't be found out."""
+        from pinnace_agent.shell.process_table import children_of  # the host loads nothing of the agent before
+
+        try:
+            return bool(children_of(self.pid))
+        except OSError:  # no descriptor is left
+            return True
+
     def stderr_tail(self) -> str:
         """Return the end of what it has written to stderr."""
         return self._tail.text()

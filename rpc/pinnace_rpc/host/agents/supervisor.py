@@ -80,7 +80,7 @@ class Supervisor:
         self._delay = trio.CancelScope()
         self._over = trio.Event()
         self._over.set()
-        self._pid: int | None = None
+        self._process: HostedProcess | None = None
 
     # What others request and report.
 
@@ -231,7 +231,7 @@ class Supervisor:
         if process is None:
             self._step("not_started")
             return
-        self._pid = process.pid
+        self._process = process
         self._observer.process_began(process, reason)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end, process, ending)
@@ -239,7 +239,7 @@ class Supervisor:
             nursery.start_soon(self._watch_idleness, answered)
             status = await process.wait()
             nursery.cancel_scope.cancel()
-        self._pid = None
+        self._process = None
         is_new = not answered.is_set() or self._observer.is_loading
         event = outcome(status, is_new=is_new)
         if self.life != "stopping" and event == "ended":
@@ -288,14 +288,10 @@ class Supervisor:
 
     def is_unused(self) -> bool:
         """Return whether it may sleep: it can be continued, has no client or work, and no program of a tool lives."""
-        if self._clients or self._pid is None or not self._observer.is_persistent or not self._observer.is_quiet():
+        process = self._process
+        if self._clients or process is None or not self._observer.is_persistent or not self._observer.is_quiet():
             return False
-        from pinnace_agent.shell.process_table import children_of  # the host loads nothing of the agent before
-
-        try:
-            return not children_of(self._pid)
-        except OSError:  # no descriptor is left
-            return False
+        return not process.has_programs()
 
 
 def outcome(status: int | None, *, is_new: bool) -> Literal["ended", "refused", "crashed"]:

@@ -1,4 +1,4 @@
-"""Faults in what reaches the disk, and when, and in what a next process makes of it.
+"""Faults in what reaches the disk, and when, and in what a next process makes of it: of an agent, and of a host.
 
 Data as in `catalogue`, without a check of their own: `pinnace-simulate` is the check, and `TRIED_STEPS` scheduling
 steps are the bound within which each is found.
@@ -9,6 +9,8 @@ from typing import Final
 from pinnace_campaigns.mutants.catalogue import AgentMutant
 
 TRIED_STEPS: Final = 120_000
+MORE_STEPS: Final = {"flushed-when-it-begins": 250_000}
+"""For a fault that only shows when the machine crashes between the end of one flush and that of the next one."""
 
 _DURABILITY: Final = "agent/pinnace_agent/session/store/durability.py"
 _FILE: Final = "agent/pinnace_agent/session/store/file.py"
@@ -100,11 +102,6 @@ DURABILITY_MUTANTS: Final = (
         "        self._report_restored(self._belong_to(session), continues=continues)\n",
         "        self._belong_to(session)\n",
     ),
-)
-
-# The first needs a crash between the end of one flush and the next one. Of the second, the next line of a session of a
-# few kilobytes changes the page again that a failed flush has dropped, which writes it.
-NOT_FOUND: Final = (
     _fault(
         "flushed-when-it-begins",
         "A flush counts as done for what is written while it runs.",
@@ -112,11 +109,72 @@ NOT_FOUND: Final = (
         "self.durable = max(self.durable, flushed.target)",
         "self.durable = self.written",
     ),
+)
+
+_HOST: Final = "rpc/pinnace_rpc/host"
+
+HOSTED_MUTANTS: Final = (
+    _fault(
+        "names-of-a-host-are-not-flushed",
+        "The names of the folders above an agent's are flushed by nothing.",
+        f"{_HOST}/locations.py",
+        "        folder = above\n",
+        "        return\n",
+    ),
+    _fault(
+        "old-segments-are-believed",
+        "A segment of the journal that is not the newest is read, whatever a loss of power has left of it.",
+        f"{_HOST}/journal.py",
+        "        if not segment.is_checked:\n",
+        "        if False:\n",
+    ),
+    _fault(
+        "an-epoch-begins-in-the-former-segment",
+        "What is written while an epoch begins opens the file for the records of the epoch.",
+        f"{_HOST}/journal.py",
+        "        self._close_segment()  # now",
+        "        pass  # now",
+    ),
+    _fault(
+        "details-are-not-flushed",
+        "What is known of an agent is renamed into its place, and its content is not on the disk.",
+        f"{_HOST}/agent.py",
+        "                if is_flushed:\n                    system.fsync(descriptor)\n",
+        "",
+    ),
+    _fault(
+        "commands-before-the-details",
+        "The agent takes commands before it is on the disk which session it has.",
+        f"{_HOST}/agent.py",
+        "            await self._flush_details()\n",
+        "            pass\n",
+    ),
+)
+"""Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
+
+# Of the first, the next line of a session of a few kilobytes changes the page again that a failed flush has dropped,
+# which writes it. The others show when a crash comes between a command that is no message and its answer, and of such
+# commands the name of a session alone leaves a trace of each time that it is executed.
+NOT_FOUND: Final = (
     _fault(
         "a-failed-flush-is-repeated",
         "A flush that has failed is tried again on the same file, which the kernel takes for written.",
         _DURABILITY,
         "                flushed.is_content_lost = True\n",
+        "",
+    ),
+    _fault(
+        "commands-are-not-noted",
+        "A command of a named client is given to the agent, and the client's table does not know it.",
+        f"{_HOST}/table.py",
+        "        self._entries[key] = _Entry(content, is_open=True)\n",
+        "        pass\n",
+    ),
+    _fault(
+        "the-table-is-not-flushed",
+        "The table of a client's commands is never flushed.",
+        f"{_HOST}/table.py",
+        "        self._system.fsync(self._descriptor)\n",
         "",
     ),
 )

@@ -87,7 +87,7 @@ HOST_MUTANTS: Final = (
         "connections-are-counted-anew",
         "The journal's responses to connections of a former host go to those of this one.",
         _SERVER,
-        "self._last_number = secrets.randbits(_NUMBER_BITS)",
+        'self._last_number = int.from_bytes(surroundings.system.urandom(_NUMBER_BYTES), "big")',
         "self._last_number = 0",
         f"{_CLIENTS}test_responses_of_a_former_host_go_to_no_client_of_this_one",
         (),

@@ -1,0 +1,287 @@
+"""A client of a host: it attaches again and again, sends what a seed decides, and repeats what was not answered.
+
+It has a name, and so may repeat a command under its id on another connection: it must be executed once, and each
+connection gets one response to each command that it has sent, and no other. What the client knows outlives its
+connections: what it has sent, what it has got, and the cursor of the newest event.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+import trio
+
+from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
+from pinnace_fuzz.simulation.client import Ledger, SentMessage
+from pinnace_fuzz.simulation.hosted.connections import Connect, Connection, Frames, control, data
+from pinnace_fuzz.simulation.hosted.events import Cursor, EventLog, EventReader
+from pinnace_fuzz.simulation.parts import Parts
+from pinnace_fuzz.simulation.trace import Trace
+from pinnace_spec.observers.edge import as_record, texts
+
+AGENT: Final = "main"
+PATIENCE_S: Final = 300.0
+"""How long a client waits when nothing happens; then it ends what runs."""
+_NEXT_S: Final = (0.01, 0.5, 2.0)
+"""Between two connections."""
+_LEAVING_S: Final = 60.0
+_ACTIONS: Final = (
+    *(("prompt", 5), ("steer", 4), ("follow_up", 4), ("abort", 2), ("get_state", 1), ("get_messages", 1)),
+    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
+)
+_NAMES: Final = [name for name, _ in _ACTIONS]
+_WEIGHTS: Final = [weight for _, weight in _ACTIONS]
+_CUTS: Final = 0.06
+"""How often the client's process ends behind a command, and how often it leaves in order."""
+
+
+class Surroundings(NamedTuple):
+    """What the clients of a history share."""
+
+    trace: Trace
+    ledger: Ledger
+    events: EventLog
+    report: Callable[[str, str], None]
+    """Takes the source and the text of a finding."""
+    parts: Parts
+    start: tuple[str, ...]
+    """The flags of the agent."""
+    folder: str
+    environment: Mapping[str, str]
+
+    def attach(self, client: str, since: Cursor | None) -> bytes:
+        """Return the request of a client."""
+        return control(
+            {
+                "type": "attach",
+                "versions": [1],
+                "release": "0",
+                "new": False,
+                "agent": AGENT,
+                "session": None,
+                "since": None if since is None else str(since),
+                "cursors": True,
+                "client": client,
+                "onEof": "detach",
+                "start": list(self.start),
+                "cwd": self.folder,
+                "environment": dict(self.environment),
+                "umask": 0o077,
+                "profile": None,
+            }
+        )
+
+
+class HostedClient:
+    """One client, over all its connections."""
+
+    def __init__(self, name: str, draws: random.Random, around: Surroundings) -> None:
+        """Send nothing yet."""
+        self.name = name
+        self.owed: dict[str, Record] = {}
+        """Commands without a response, by their ids."""
+        self._draws = draws
+        self._around = around
+        self._cursor: Cursor | None = None
+        self._sent = 0
+        self._left = 0
+        self._open: set[str] = set()
+        """The ids that the current connection has sent, and that are not answered."""
+        self._is_running = False
+        self._changed = trio.Event()
+
+    async def live(self, count: int, connect: Connect) -> None:
+        """Send so many commands, and attach again until all are answered."""
+        self._left = count
+        self._changed = trio.Event()
+        while True:
+            if (connection := connect()) is not None:
+                is_done = await self._attached(connection)
+                if is_done:
+                    return
+            await trio.sleep(self._draws.choice(_NEXT_S))
+
+    async def _attached(self, connection: Connection) -> bool:
+        """Have one connection; return whether nothing is left to do."""
+        around = self._around
+        self._open = set()
+        self._is_running = False
+        reader = EventReader(around.events, self._cursor)
+        is_done = False
+        try:
+            await connection.to_host.send_all(around.attach(self.name, self._cursor))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read, connection, reader, nursery.cancel_scope)
+                is_done = await self._drive(connection)
+                if is_done or self._draws.random() < 0.5:
+                    await connection.to_host.send_all(control({"type": "detach", "atOnce": not is_done}))
+                    await trio.sleep(_LEAVING_S)
+                    around.report("stalled", f"{self.name} has not left {_LEAVING_S:.0f} s after its detach")
+                nursery.cancel_scope.cancel()
+        except* trio.BrokenResourceError:
+            pass  # the host is gone
+        finally:
+            connection.lose_client()
+        return is_done and not self.owed
+
+    async def _read(self, connection: Connection, events: EventReader, scope: trio.CancelScope) -> None:
+        frames, lines = Frames(), LineSplitter()
+        while received := await connection.to_client.receive_some():
+            for kind, payload in frames.feed(received):
+                if kind == "j":
+                    self._take_control(payload)
+                    continue
+                for line in lines.feed(payload):
+                    self._take(line, events)
+        scope.cancel()
+
+    def _take_control(self, payload: bytes) -> None:
+        self._around.trace.note(f"{self.name} control", payload.decode())
+        record = parse_record(payload + b"\n")
+        if record["type"] == "refused" and self._cursor is not None:
+            # Of an agent that has a cursor, everything that it needs to begin again is on the disk.
+            self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
+            self._cursor = None
+
+    def _take(self, line: bytes, events: EventReader) -> None:
+        around = self._around
+        around.trace.note(f"{self.name} out", line.decode("utf-8", "replace"))
+        try:
+            record = parse_record(line)
+        except NotARecord as error:
+            around.report("framing", f"not a record: {error}: {line[:200]!r}")
+            return
+        if record.get("type") == "response":
+            self._settle(record)
+        else:
+            events.take(record, line)
+            self._cursor = events.cursor
+            match record.get("type"):
+                case "agent_start":
+                    self._is_running = True
+                case "agent_settled" | "agent_restarted" | "attached":
+                    self._is_running = False
+                case _:
+                    pass
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def _drive(self, connection: Connection) -> bool:
+        """Repeat what is owed and send more; return whether all is done, else the connection is to be ended."""
+        draws = self._draws
+        for command in tuple(self.owed.values()):
+            await self._send(connection, command)
+        while self._left:
+            await self._pause()
+            self._left -= 1
+            command = self._command()
+            if self._around.parts.has(f"command:{self.name}.{self._sent}"):
+                await self._send(connection, command)
+            else:
+                del self.owed[command["id"]]
+            if draws.random() < _CUTS:
+                return False
+        for attempt in range(3):
+            with trio.move_on_after(PATIENCE_S):
+                while self.owed or self._is_running:
+                    await self._changed.wait()
+                return True
+            if attempt < 2:
+                await self._send(connection, self._new({"type": "abort", "queue": "hold"}))
+        owed = ", ".join(f"{command['type']} {key}" for key, command in self.owed.items())
+        self._around.report("stalled", f"{self.name} waits, and owed are: {owed or 'the end of the run'}")
+        self.owed.clear()
+        return True
+
+    async def _pause(self) -> None:
+        match self._draws.randrange(4):
+            case 0:
+                await trio.sleep(self._draws.choice((0.0, 0.001, 0.02, 0.3, 3.0)))
+            case 1:
+                with trio.move_on_after(5.0):
+                    await self._changed.wait()
+            case 2:
+                with trio.move_on_after(20.0):
+                    while self._is_running or self.owed:
+                        await self._changed.wait()
+            case _:
+                pass
+
+    def _command(self) -> Record:
+        draws = self._draws
+        name = draws.choices(_NAMES, _WEIGHTS)[0]
+        command: Record = {"type": name}
+        match name:
+            case "prompt" | "steer" | "follow_up":
+                ledger = self._around.ledger
+                number = len(ledger.messages)
+                text = f"message {number:04}" + " and more" * draws.choice((0, 0, 0, 5, 400))
+                command |= {"message": text, "messageId": f"m{number}"}
+                if name == "prompt" and draws.random() < 0.7:
+                    command["streamingBehavior"] = draws.choice(("steer", "followUp"))
+                message = SentMessage(dict(command), text, is_elsewhere=False)
+                ledger.messages[command["messageId"]] = ledger.by_text[text] = message
+            case "abort":
+                command["queue"] = draws.choice(("hold", "clear", "continue"))
+            case "clear_queue":
+                command["by"] = f"{self.name}-w{self._sent}"
+            case "set_session_name":
+                command["name"] = f"name {self.name} {self._sent}"
+            case _:
+                pass
+        return self._new(command)
+
+    def _new(self, command: Record) -> Record:
+        self._sent += 1
+        command["id"] = f"c{self._sent}"
+        self.owed[command["id"]] = command
+        return command
+
+    async def _send(self, connection: Connection, command: Record) -> None:
+        line = encode_record(command)
+        self._open.add(command["id"])
+        self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
+        await connection.to_host.send_all(data(line))
+
+    def _settle(self, response: Record) -> None:
+        around = self._around
+        identity = str(response.get("id"))
+        command = self.owed.pop(identity, None)
+        if command is None or identity not in self._open:
+            around.report("answers", f"{self.name}: a response that nothing asked for on its connection: {response}")
+            return
+        self._open.discard(identity)
+        answer = as_record(response.get("data"))
+        if (message := around.ledger.messages.get(command.get("messageId", ""))) is not None:
+            message.is_accepted = message.is_accepted or response["success"]
+            message.is_returned = message.is_returned or answer.get("state") == "returned"
+        returned = answer if command["type"] == "clear_queue" else as_record(answer.get("cleared"))
+        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
+            if (message := around.ledger.by_text.get(text)) is None:
+                around.report("deliveries", f"a text was returned that was never sent: {text[:80]!r}")
+            else:
+                message.is_returned = True
+
+
+async def audit(connection: Connection, around: Surroundings) -> None:
+    """Read the journal again from its first event, and compare it with what clients have got."""
+    if not around.events.journals:
+        return
+    since = Cursor(around.events.journals[-1], 1, 0)
+    reader = EventReader(around.events, since)
+    frames, lines = Frames(), LineSplitter()
+    try:
+        await connection.to_host.send_all(around.attach("auditor", since))
+        with trio.move_on_after(PATIENCE_S) as limit:
+            while not reader.is_current and (received := await connection.to_client.receive_some()):
+                for line in [line for kind, each in frames.feed(received) if kind == "d" for line in lines.feed(each)]:
+                    try:
+                        reader.take(parse_record(line), line)
+                    except NotARecord as error:
+                        around.report("framing", f"not a record: {error}: {line[:200]!r}")
+        if limit.cancelled_caught or not reader.is_current:
+            around.report("events", f"the replay of the whole journal ends at {reader.cursor}, not {reader.newest}")
+    except trio.BrokenResourceError:
+        around.report("events", "the connection was lost during the replay of the whole journal")
+    finally:
+        connection.lose_client()

@@ -1,0 +1,111 @@
+"""What clients of a host must get: every event once, in order, and the same whether live or replayed.
+
+An event is known by the cursor behind it, `JOURNAL.EPOCH:SEQ`. Two events with one cursor must be equal, for all
+clients and at all times: else two histories would be joined. Behind a cursor follows the next event of its epoch, or
+the record that begins another epoch, or a record of a gap; a gap, and a cursor that is not known any more, need a
+crash of the machine. Rules R-HST.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pinnace_fuzz.records import Record
+
+
+class Cursor(NamedTuple):
+    """A place in the journal."""
+
+    journal: str
+    epoch: int
+    seq: int
+
+    def __str__(self) -> str:
+        """Return what an attach takes."""
+        return f"{self.journal}.{self.epoch}:{self.seq}"
+
+
+class EventLog:
+    """The events of a history, as all clients have got them."""
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        """Begin empty; `report` takes the source and the text of a finding."""
+        self.may_have_gaps = False
+        """Whether the machine has crashed, or a disk has failed."""
+        self.journals: list[str] = []
+        """Their ids, in the order of their discovery."""
+        self._report = report
+        self._events: dict[Cursor, bytes] = {}
+
+    def report(self, text: str) -> None:
+        """Report a finding."""
+        self._report("events", text)
+
+    def take(self, cursor: Cursor, line: bytes) -> None:
+        """Compare an event with that of the same cursor."""
+        if cursor.journal not in self.journals:
+            self.journals.append(cursor.journal)
+        former = self._events.setdefault(cursor, line)
+        if former != line:
+            self.report(f"two events have the cursor {cursor}: {former[:200]!r} and {line[:200]!r}")
+
+
+class EventReader:
+    """The events of one connection."""
+
+    def __init__(self, log: EventLog, since: Cursor | None) -> None:
+        """Begin with the cursor that the client has given."""
+        self.cursor = since
+        """Behind the newest event."""
+        self.newest: Cursor | None = None
+        """That of the journal when the connection began; None: it is not known yet."""
+        self._is_running = False
+        """Whether a run has begun on this connection, and not ended."""
+        self._log = log
+
+    def take(self, record: Record, line: bytes) -> None:
+        """Take a record that is no response."""
+        match record.get("type"):
+            case "attached":
+                self._begin(record)
+            case "agent_restarted" if self.cursor is not None:
+                # A client that attaches before the first record of an epoch is at its beginning already.
+                if (record["epoch"], 0) < self.cursor[1:]:
+                    self._log.report(f"epoch {record['epoch']} begins behind {self.cursor}")
+                if self._is_running and not record["interrupted"] and not self._log.may_have_gaps:
+                    self._log.report(
+                        f"a run was cut behind {self.cursor}, and the next epoch does not say so: {record}"
+                    )
+                self._is_running = False
+                self.cursor = Cursor(self.cursor.journal, record["epoch"], 0)
+            case "truncated":
+                if not self._log.may_have_gaps:
+                    self._log.report(f"events are gone, and nothing has taken them: {line!r}")
+                journal, _, place = record["to"].rpartition(".")
+                epoch, _, seq = place.partition(":")
+                self.cursor = Cursor(journal, int(epoch), int(seq))
+                self._is_running = False
+            case _ if self.cursor is not None and "seq" in record:
+                expected = self.cursor._replace(seq=self.cursor.seq + 1)
+                if record["seq"] != expected.seq:
+                    self._log.report(f"behind {self.cursor} follows the event {record['seq']}: {line[:200]!r}")
+                self.cursor = expected._replace(seq=record["seq"])
+                self._log.take(self.cursor, line)
+                if record["type"] in ("agent_start", "agent_settled"):
+                    self._is_running = record["type"] == "agent_start"
+            case _:
+                pass
+
+    def _begin(self, attached: Record) -> None:
+        self.newest = Cursor(attached["journal"], attached["epoch"], attached["seq"])
+        replay = attached["replay"]
+        if self.cursor is None or replay == "none":
+            if self.cursor is not None and not self._log.may_have_gaps:
+                self._log.report(f"the cursor {self.cursor} is not known any more: {attached}")
+            self.cursor = self.newest
+        elif replay == "truncated" and not self._log.may_have_gaps:
+            self._log.report(f"records behind {self.cursor} are gone, and nothing has taken them")
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything that was there when the connection began has come."""
+        return self.newest is not None and self.cursor is not None and self.cursor >= self.newest
