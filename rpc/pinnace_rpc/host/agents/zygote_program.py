@@ -35,7 +35,7 @@ NOT_LOADED: Final = ("pinnace_rpc.cli.commands", "pinnace_agent.telemetry.otel",
 """Nothing of mode rpc; and what few agents want, each of which loads it, with threads, as soon as it is forked."""
 LATER: Final = (
     *"anyio._backends._trio certifi codecs ctypes decimal difflib email.utils encodings.idna getpass hashlib".split(),
-    *"httpx importlib.metadata ipaddress jinja2 jiter markdown_it msgspec packaging.requirements".split(),
+    *"httpx importlib.metadata ipaddress jinja2 jiter jsonschema markdown_it msgspec packaging.requirements".split(),
     *"packaging.specifiers packaging.version pinnace.extensions pinnace_spec.batch.results".split(),
     *"pinnace_spec.profiles.generations pinnace_spec.profiles.profiles pinnace_spec.records.commands pydantic".split(),
     *"pydantic_core pygments.formatters pygments.lexers pygments.util".split(),
