@@ -1,19 +1,13 @@
 """Faults in what reaches the disk are found by the simulation, each within so many scheduling steps."""
 
-import os
 import shlex
-import subprocess
-import sys
 
 import pytest
+from tests.fuzz.simulation.fault_seeds import FOUND, searched, simulated
 
 from pinnace_campaigns.mutants import AgentMutant
 from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, HOSTED_MUTANTS, MORE_STEPS, NOT_FOUND, TRIED_STEPS
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
-
-ROOTS = ("spec", "statechart", "agent", "rpc", "fuzz")
-RUN = "from pinnace_fuzz.simulation.cli import main; main()"
-FOUND = 1
 
 
 @pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *HOSTED_MUTANTS, *NOT_FOUND], ids=lambda mutant: mutant.name)
@@ -36,36 +30,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 @pytest.mark.parametrize("mutant", [*DURABILITY_MUTANTS, *HOSTED_MUTANTS], ids=lambda mutant: mutant.name)
 def test_a_fault_is_found_by_the_simulation(copy: Copy, mutant: AgentMutant) -> None:
     """A seed breaks a rule, and what is left of its history when it has been made smaller breaks it again."""
-    path = os.pathsep.join(str(copy.root / each) for each in ROOTS)
-    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    hosted = ["--hosted"] if mutant in HOSTED_MUTANTS else []
+    options = ["--shrink", *(["--hosted"] if mutant in HOSTED_MUTANTS else [])]
     with copy.with_fault(mutant):
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-P",
-                "-c",
-                RUN,
-                *hosted,
-                "--steps",
-                str(MORE_STEPS.get(mutant.name, TRIED_STEPS)),
-                "--shrink",
-            ],
-            cwd=copy.root,
-            env=environment,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
+        done = searched(copy, mutant.name, options, MORE_STEPS.get(mutant.name, TRIED_STEPS))
         command = done.stdout.partition("replay: pinnace-simulate ")[2]
-        again = subprocess.run(
-            [sys.executable, "-P", "-c", RUN, *shlex.split(command.partition("--trace")[0])],
-            cwd=copy.root,
-            env=environment,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
+        again = simulated(copy, *shlex.split(command.partition("--trace")[0]))
 
     assert done.returncode == FOUND, done.stderr
     assert done.stdout == again.stdout

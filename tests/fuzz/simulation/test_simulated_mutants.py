@@ -1,10 +1,8 @@
 """The faults of the agent and of the host are found by the simulation, as the table of them says."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from tests.fuzz.simulation.fault_seeds import FOUND as FOUND_ONE
+from tests.fuzz.simulation.fault_seeds import searched
 
 from pinnace_campaigns.mutants import AGENT_MUTANTS, WIRE_MUTANTS
 from pinnace_campaigns.mutants.host_faults import HOST_MUTANTS
@@ -18,8 +16,6 @@ from pinnace_campaigns.mutants.simulated import (
 )
 from pinnace_campaigns.mutants.trial import Copy
 
-ROOTS = ("spec", "statechart", "agent", "rpc", "fuzz")
-RUN = "from pinnace_fuzz.simulation.cli import main; main()"
 ALL = {mutant.name: mutant for mutant in (*AGENT_MUTANTS, *WIRE_MUTANTS, *HOST_MUTANTS)}
 
 
@@ -40,16 +36,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 @pytest.mark.parametrize("name", sorted(FOUND | FOUND_OF_HOST))
 def test_a_fault_of_the_table_is_found(copy: Copy, name: str) -> None:
     """A seed breaks a rule."""
-    options = ["--hosted", "--steps", str(HOST_STEPS)] if name in FOUND_OF_HOST else ["--steps", str(AGENT_STEPS)]
-    path = os.pathsep.join(str(copy.root / each) for each in ROOTS)
+    options, steps = (["--hosted"], HOST_STEPS) if name in FOUND_OF_HOST else ([], AGENT_STEPS)
     with copy.with_fault(ALL[name]):
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", RUN, *options],
-            cwd=copy.root,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-            check=False,
-            capture_output=True,
-            text=True,
-        )
+        done = searched(copy, name, options, steps)
 
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == FOUND_ONE, done.stderr
