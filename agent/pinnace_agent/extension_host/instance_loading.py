@@ -155,8 +155,13 @@ class InstanceLoading:
                 lambda number: partial(jobs.start, f"node extensions:{number}"),
                 self._report,
                 plan.raw_settings,
+                self._trusted_folder,
             )
         return await self._scripts.run(found, loader, self._agent.session.cwd, draws=self._agent.draws_surfaces)
+
+    def _trusted_folder(self) -> str | None:
+        folder = self._agent.session.cwd
+        return folder if self._agent.profile.resources.is_trusted(folder) else None
 
     def default_dialogs(self, *, for_good: str | None) -> None:
         """Give open dialogs their defaults; with a reason, later ones too."""

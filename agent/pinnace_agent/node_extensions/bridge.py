@@ -43,6 +43,8 @@ class Calls(Protocol):
     """The channel and the data that one of its extensions is emitting, which it has passed to all of its own."""
     settings: Callable[[], Mapping[str, object]]
     """Reads the merged settings, also while extensions load."""
+    trusted_folder: Callable[[], str | None]
+    """Returns the folder of the session, if its project is trusted by then; also while extensions load."""
 
     async def call(self, message: Mapping[str, object], on_update: Callable[[object], None] | None = None) -> object:
         """Call, and return the value."""
@@ -344,6 +346,10 @@ class Bridge:
                 post({"type": "emit", "channel": channel, "data": data})
 
         self.api.events.on(channel, forward)
+
+    def trusted_folder(self) -> str | None:
+        """Return the folder of the session, if its project is trusted."""
+        return self._calls.trusted_folder()
 
     def settings(self) -> Mapping[str, object]:
         """Return the merged settings."""

@@ -259,6 +259,8 @@ class NodeInstance:
         """See `Calls`."""
         self.settings: Callable[[], Mapping[str, object]] = dict
         """See `Calls`."""
+        self.trusted_folder: Callable[[], str | None] = lambda: None
+        """See `Calls`."""
         self._host = host
         self._uses = 0
         self._is_over = False

@@ -112,7 +112,7 @@ def _agent_dir(_bridge: Bridge, _number: int | None, _values: Values) -> object:
     return agent_dir()
 
 
-def _scoped_settings(bridge: Bridge, number: int | None, values: Values) -> object:
+def _scoped_settings(bridge: Bridge, _number: int | None, values: Values) -> object:
     """Return what one file of settings holds; that of a project which is not trusted counts as empty."""
     from pinnace_agent.config.settings_reader import read_scope
     from pinnace_agent.extensions.api.helpers import agent_dir
@@ -120,10 +120,8 @@ def _scoped_settings(bridge: Bridge, number: int | None, values: Values) -> obje
 
     if values.text(0, "scope") == "user":
         return read_scope(Path(agent_dir()) / "settings.json").content
-    context = bridge.context(number)
-    if not context.is_project_trusted():
-        return {}
-    return read_scope(project_dir(Path(context.cwd)) / "settings.json", is_project=True).content
+    folder = bridge.trusted_folder()
+    return {} if folder is None else read_scope(project_dir(Path(folder)) / "settings.json", is_project=True).content
 
 
 def _catalog_providers(_bridge: Bridge, _number: int | None, _values: Values) -> object:

@@ -44,6 +44,7 @@ class Scripts:
         start: Callable[[int], StartJob],
         report: ErrorSink,
         settings: Callable[[], Mapping[str, object]] = dict,
+        trusted_folder: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Start nothing yet.
 
@@ -52,11 +53,13 @@ class Scripts:
             start: Returns what starts the task of a process, by its number.
             report: Takes errors of extensions.
             settings: Reads the merged settings, which extensions may need while they load.
+            trusted_folder: Returns the folder of the session, if its project is trusted by then.
         """
         self._env = env
         self._start = start
         self._report = report
         self._settings = settings
+        self._trusted_folder = trusted_folder
         self._host: NodeHost | None = None
         self._hosts = 0
 
@@ -78,7 +81,7 @@ class Scripts:
             return found
         try:
             loader.scripts = instance = await self._begun(cwd, draws=draws)
-            instance.settings = self._settings
+            instance.settings, instance.trusted_folder = self._settings, self._trusted_folder
         except NoNode as error:
             found.candidates = [each for each in found.candidates if not each.is_script]
             left_out: list[LoadFailure] = []

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.tools.parameters import Schema
+from pinnace_agent.tools.validation import LIMITS
 
 if TYPE_CHECKING:
     from jsonschema import FormatChecker
@@ -30,22 +31,23 @@ _MORE: Final = frozenset(
 )
 """Keywords that `schema_keywords` enforces."""
 _WORDED: Final = {
-    "pattern": "must match the pattern {}",
-    "format": "must have the format {}",
-    "exclusiveMinimum": "must be > {}",
-    "exclusiveMaximum": "must be < {}",
-    "multipleOf": "must be a multiple of {}",
-    "minProperties": "must not have fewer than {} properties",
-    "maxProperties": "must not have more than {} properties",
+    **{keyword: wording for keyword, _, _, wording in LIMITS},
+    "pattern": "expected to match {}",
+    "format": "expected format {}",
+    "exclusiveMinimum": "expected > {}",
+    "exclusiveMaximum": "expected < {}",
+    "multipleOf": "expected a multiple of {}",
+    "minProperties": "expected at least {} properties",
+    "maxProperties": "expected at most {} properties",
 }
 _PLAIN: Final = {
-    "uniqueItems": "must not have an item twice",
-    "not": "has a form that is not allowed",
-    "oneOf": "must match exactly one of the allowed forms",
-    "anyOf": "must match one of the allowed forms",
+    "uniqueItems": "expected unique items",
+    "not": "must not match the schema in not",
+    "oneOf": "matches more than one alternative, or none",
+    "anyOf": "matches no alternative",
     "contains": "must have an item of the expected form",
-    "additionalProperties": "has a property that is not allowed",
-    "unevaluatedProperties": "has a property that is not allowed",
+    "additionalProperties": "unknown field",
+    "unevaluatedProperties": "unknown field",
     "required": "lacks a property that is needed",
     "dependentRequired": "lacks a property that another one needs",
 }

@@ -17,15 +17,16 @@ from pinnace_agent.tools.parameters import Schema
 # As a text: it is compiled with its first use.
 _NUMERAL: Final = r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z"
 
-_LIMITS: Final = (
+LIMITS: Final = (
     # keyword, what it bounds, lower bound?, wording
-    ("minimum", "number", True, "must be >= {}"),
-    ("maximum", "number", False, "must be <= {}"),
-    ("minLength", "length of a string", True, "must not have fewer than {} characters"),
-    ("maxLength", "length of a string", False, "must not have more than {} characters"),
-    ("minItems", "length of a list", True, "must not have fewer than {} items"),
-    ("maxItems", "length of a list", False, "must not have more than {} items"),
+    ("minimum", "number", True, "expected >= {}"),
+    ("maximum", "number", False, "expected <= {}"),
+    ("minLength", "length of a string", True, "expected at least {} characters"),
+    ("maxLength", "length of a string", False, "expected at most {} characters"),
+    ("minItems", "length of a list", True, "expected at least {} items"),
+    ("maxItems", "length of a list", False, "expected at most {} items"),
 )
+"""What bounds numbers and lengths, with the words of a failure, which are those of the original."""
 
 
 class InvalidArguments(ToolError):
@@ -203,7 +204,7 @@ def _problems(value: object, schema: Schema, path: str) -> Iterable[tuple[str, s
     branches = _branches(schema)
     if branches != (schema,):
         if not any(_accepts(value, branch) for branch in branches):
-            yield path, "must match one of the allowed forms"
+            yield path, "matches no alternative"
         return
     names = _type_names(schema)
     if names and not any(_has_type(value, name) for name in names):
@@ -231,20 +232,24 @@ def _object_problems(value: Mapping[str, object], schema: Schema, path: str) -> 
         if _is_object(expected):
             yield from _problems(item, expected, prefix + name)
         elif schema.get("additionalProperties") is False:
-            yield prefix + name, "is not a known property"
+            yield prefix + name, "unknown field"
 
 
 def _value_problems(value: object, schema: Schema) -> Iterable[str]:
     allowed = schema.get("enum")
     if _is_list(allowed) and value not in allowed:
-        yield f"must be one of {json.dumps(allowed, ensure_ascii=False)}"
+        yield f"expected one of {_json(allowed)}"
     if "const" in schema and value != schema["const"]:
-        yield f"must be {json.dumps(schema['const'], ensure_ascii=False)}"
-    for keyword, bounded, is_lower, wording in _LIMITS:
+        yield f"expected {_json(schema['const'])}"
+    for keyword, bounded, is_lower, wording in LIMITS:
         limit = schema.get(keyword)
         size = _size(value, bounded)
         if _is_number(limit) and size is not None and (size < limit if is_lower else size > limit):
             yield wording.format(limit)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _size(value: object, bounded: str) -> int | float | None:

@@ -407,6 +407,23 @@ def test_settings_of_the_user_and_of_the_project_are_read_apart(scripted: Start)
     assert ["light", {"theme": "dark"}, {"a": 1}, {}] == json.loads(one.notice())
 
 
+@pytest.mark.parametrize("flag", ["--approve", "--no-approve"])
+def test_settings_of_a_project_are_read_while_an_extension_loads_if_it_is_trusted(scripted: Start, flag: str) -> None:
+    """As pi-env does."""
+    before = """
+        import { SettingsManager } from "@earendil-works/pi-coding-agent";
+        const atLoad = SettingsManager.create().getProjectSettings();
+    """
+    one = scripted(command("args ? await ctx.reload() : ctx.ui.notify(JSON.stringify(atLoad));", before), (), flag)
+    one.command("/do")
+    assert "{}" == one.notice()
+    (one.work / ".pi").mkdir()
+    (one.work / ".pi" / "settings.json").write_text('{"theme": "dark"}')
+    one.command("/do again")
+    one.command("/do")
+    assert ('{"theme":"dark"}' if flag == "--approve" else "{}") == one.notice()
+
+
 def test_a_provider_object_answers_with_its_own_models_and_keys(scripted: Start) -> None:
     """Without an installation of pi: what it resolves is the key of a request, and refreshed models are taken."""
     text = """
