@@ -18,11 +18,12 @@ export default (pi) => pi.registerCommand("go", { async handler(_text, ctx) {
     keys: [
       (await runtime.getAuth(ctx.model)).auth.apiKey, (await runtime.getAuth(provider)).auth.apiKey, await early[0].getApiKey(provider),
       await registry.getApiKeyForProvider(provider), (await registry.getApiKeyAndHeaders(ctx.model)).apiKey,
+      (await ctx.modelRegistry.getProviderAuth(provider)).auth.apiKey,
     ],
     has: [
       runtime.hasConfiguredAuth(provider), runtime.hasConfiguredAuth("absent"), early[0].hasAuth(provider), registry.hasConfiguredAuth(ctx.model),
     ],
-    status: [registry.getProviderAuthStatus("absent"), await runtime.checkAuth("absent") ?? null],
+    status: [registry.getProviderAuthStatus("absent"), await runtime.checkAuth("absent") ?? null, await registry.getProviderAuth("absent") ?? null],
     kinds: [ctx.modelRegistry instanceof ModelRegistry, registry instanceof ModelRegistry, runtime instanceof ModelRuntime, early[0] instanceof AuthStorage],
     answer: answer.content[0].text,
     refusals: [

@@ -179,7 +179,7 @@ def test_models_and_keys_are_those_of_the_agent(extended: Start, node_program: s
     assert 1 == len(set(found["keys"]))
     assert found["keys"][0]
     assert [True, False, True, True] == found["has"]
-    assert [{"configured": False}, None] == found["status"]
+    assert [{"configured": False}, None, None] == found["status"]
     assert [True] * 4 == found["kinds"]
     assert "by the agent" == found["answer"]
     names = ["credentials", "modelsPath", "login", "registerProvider", "set", "inMemory", "pinnace trust"]

@@ -38,6 +38,8 @@ function modelsFor(who) {
   };
 }
 
+/** What a request carries; undefined: there is nothing for it. */
+const authOf = (found) => found.apiKey === undefined && found.headers === undefined ? undefined : { auth: found, source: "the agent" };
 const STATUS = (isConfigured) => isConfigured ? { configured: true, source: "the agent" } : { configured: false };
 
 class ModelRegistry {
@@ -57,6 +59,7 @@ class ModelRegistry {
       },
       getApiKey: async (model) => (await key(who, model).catch(() => ({}))).apiKey,
       getApiKeyForProvider: async (provider) => (await models.credentials(provider)).apiKey,
+      getProviderAuth: async (provider) => authOf(await models.credentials(provider)),
       getProviderAuthStatus: (provider) => STATUS(models.hasProvider(provider)),
       isUsingOAuth: () => false,
       getProviderDisplayName: (provider) => provider,
@@ -96,8 +99,7 @@ class ModelRuntime {
       getProviderAuthStatus: (provider) => STATUS(models.hasProvider(provider)),
       checkAuth: async (provider) => models.hasProvider(provider) ? { type: "api_key", source: "the agent" } : undefined,
       async getAuth(target) {
-        const found = typeof target === "string" ? await models.credentials(target) : await key(who, target).catch(() => ({}));
-        return found.apiKey === undefined && found.headers === undefined ? undefined : { auth: found, source: "the agent" };
+        return authOf(typeof target === "string" ? await models.credentials(target) : await key(who, target).catch(() => ({})));
       },
       isUsingOAuth: () => false,
       isUsingSubscription: () => false,
