@@ -15,12 +15,21 @@ from urllib.parse import urlsplit
 
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.tools.parameters import Schema
-from pinnace_agent.tools.validation import LIMITS
 
 if TYPE_CHECKING:
     from jsonschema import FormatChecker
     from jsonschema.exceptions import ValidationError
 
+LIMITS: Final = (
+    # keyword, what it bounds, lower bound?, wording
+    ("minimum", "number", True, "expected >= {}"),
+    ("maximum", "number", False, "expected <= {}"),
+    ("minLength", "length of a string", True, "expected at least {} characters"),
+    ("maxLength", "length of a string", False, "expected at most {} characters"),
+    ("minItems", "length of a list", True, "expected at least {} items"),
+    ("maxItems", "length of a list", False, "expected at most {} items"),
+)
+"""What bounds numbers and lengths, with the words of a failure, which are those of the original."""
 _MORE: Final = frozenset(
     {
         *("$ref", "$dynamicRef", "allOf", "oneOf", "not", "if", "pattern", "format", "exclusiveMinimum"),

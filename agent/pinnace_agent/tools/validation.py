@@ -13,20 +13,10 @@ from typing import Final, Protocol, TypeGuard
 
 from pinnace_agent.tools.base import ToolError
 from pinnace_agent.tools.parameters import Schema
+from pinnace_agent.tools.schema_keywords import LIMITS, keyword_problems
 
 # As a text: it is compiled with its first use.
 _NUMERAL: Final = r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z"
-
-LIMITS: Final = (
-    # keyword, what it bounds, lower bound?, wording
-    ("minimum", "number", True, "expected >= {}"),
-    ("maximum", "number", False, "expected <= {}"),
-    ("minLength", "length of a string", True, "expected at least {} characters"),
-    ("maxLength", "length of a string", False, "expected at most {} characters"),
-    ("minItems", "length of a list", True, "expected at least {} items"),
-    ("maxItems", "length of a list", False, "expected at most {} items"),
-)
-"""What bounds numbers and lengths, with the words of a failure, which are those of the original."""
 
 
 class InvalidArguments(ToolError):
@@ -88,8 +78,6 @@ def _valid(tool: ValidatedTool, prepared: dict[str, object], received: Mapping[s
     arguments = _repair(prepared, tool.parameters)
     problems = list(_problems(arguments, tool.parameters, ""))
     if not problems and not tool.checks_itself:
-        from pinnace_agent.tools.schema_keywords import keyword_problems  # with the first call
-
         problems = list(keyword_problems(arguments, tool.parameters))
     if problems or not _is_object(arguments):
         raise InvalidArguments(tool.name, problems, received)
