@@ -148,7 +148,7 @@ def test_a_text_is_put_into_the_clipboard_by_a_program(scripted: Start, tmp_path
     """And what no program takes is refused."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, command in (("wl-copy", f"cat > {tmp_path}/copied"), ("xclip", "exit 1"), ("xsel", "exit 2")):
+    for name, command in (("wl-copy", f"cat > '{tmp_path}/copied'"), ("xclip", "exit 1"), ("xsel", "exit 2")):
         (programs / name).write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
         (programs / name).chmod(0o755)
     one = scripted(
