@@ -180,7 +180,12 @@ class NodeHost:
             self._may_end.set()
 
     def forget(self, instance: "NodeInstance") -> None:
-        """Refuse what the extensions of an instance ask from now on: it has ended, and so has its last call."""
+        """Refuse what the extensions of an instance ask from now on: it has ended, and so has its last call.
+
+        A second time does nothing.
+        """
+        if instance not in self._instances:
+            return
         self._instances.remove(instance)
         if self._is_ending:
             self.end()
@@ -210,21 +215,25 @@ class NodeHost:
         member = found(bridge, origin.context, Values(name, values))
         if name not in CHANGES:
             return await member
-        with self._owner(bridge.number).using():
+        owner = self._owner(bridge.number)
+        assert owner is not None
+        with owner.using():
             return await member
 
     def stray(self, extension: int | None, error: Exception, event: str = "background") -> None:
         """Report an error that no call waits for, and what has failed."""
-        owner = None if extension is None else self._owner_or_none(extension)
-        if owner is None and extension is not None:  # such as a timer that nothing has ended
-            _log.warning("node: extension %s of a session that has ended: %s: %s", extension, event, error)
-            return
-        path = _PROCESS if owner is None or extension is None else owner.bridges[extension].path
+        path = _PROCESS
+        if extension is not None:
+            owner = self._owner(extension)
+            if owner is None:  # such as a timer that nothing has ended
+                _log.warning("node: extension %s of a session that has ended: %s: %s", extension, event, error)
+                return
+            path = owner.bridges[extension].path
         self._report(ErrorRecord(path, event, str(error), getattr(error, "stack", None)))
 
     def _bridge(self, name: str, origin: Origin) -> Bridge:
         if origin.extension is not None:
-            owner = self._owner_or_none(origin.extension)
+            owner = self._owner(origin.extension)
             if owner is None:
                 raise RefusedRequest(f"{name}: {OVER}")
             return owner.bridges[origin.extension]
@@ -234,12 +243,7 @@ class NodeHost:
                 return bridge
         raise RefusedRequest(f"{name}: there is no extension")
 
-    def _owner(self, number: int) -> "NodeInstance":
-        owner = self._owner_or_none(number)
-        assert owner is not None
-        return owner
-
-    def _owner_or_none(self, number: int) -> "NodeInstance | None":
+    def _owner(self, number: int) -> "NodeInstance | None":
         return next((each for each in self._instances if number in each.bridges), None)
 
     def post(self, message: Mapping[str, object]) -> None:
@@ -264,7 +268,6 @@ class NodeInstance:
         self._host = host
         self._uses = 0
         self._is_over = False
-        self._is_forgotten = False
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -345,6 +348,5 @@ class NodeInstance:
         self._forget_if_over()
 
     def _forget_if_over(self) -> None:
-        if self._is_over and not self._uses and not self._is_forgotten:
-            self._is_forgotten = True
+        if self._is_over and not self._uses:
             self._host.forget(self)
