@@ -1,7 +1,9 @@
 """The registry of child processes: whose exit status is taken by whom, and what a kill finds."""
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -138,3 +140,33 @@ def test_exits_of_children_are_heard_of_as_long_as_trio_runs_and_not_after() -> 
         assert heard.pop()
         os.kill(os.getpid(), signal.SIGCHLD)
         assert -1 == signal.set_wakeup_fd(-1)
+
+
+@pytest.mark.parametrize("is_closed", [False, True], ids=["without a reader", "closed"])
+def test_a_signal_that_is_written_after_the_end_of_a_run_fails_no_test(
+    is_closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may do that at any time (`filterwarnings` of pyproject.toml)."""
+    reported: list[int | None] = []
+    report = sys.unraisablehook
+
+    def seen(unraisable: "sys.UnraisableHookArgs") -> None:
+        assert isinstance(unraisable.exc_value, OSError)
+        reported.append(unraisable.exc_value.errno)
+        report(unraisable)
+
+    monkeypatch.setattr(sys, "unraisablehook", seen)
+    reading, writing = socket.socketpair()
+    former = signal.signal(signal.SIGUSR1, lambda _number, _frame: None)
+    try:
+        writing.setblocking(False)
+        signal.set_wakeup_fd(writing.fileno())
+        reading.close()
+        if is_closed:
+            writing.close()
+        os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.set_wakeup_fd(-1)
+        writing.close()
+        signal.signal(signal.SIGUSR1, former)
+    assert [errno.EBADF if is_closed else errno.EPIPE] == reported
