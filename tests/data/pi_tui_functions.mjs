@@ -16,7 +16,13 @@ const one = (values) => values[below(values.length)];
 
 const cases = [];
 function add(name, ...values) {
-  cases.push({ name, values, value: original[name](...values) });
+  let outcome;
+  try {
+    outcome = { value: original[name](...values) };
+  } catch (error) {
+    outcome = { error: error.message };
+  }
+  cases.push({ name, values, ...outcome });
 }
 
 const PIECES = ["a", "b", "é", "日", "😀", "\x1b[31m", "\x1b[0m", "\x1b_pi:c\x07", " ", "x\u0301", "\x1b[1;4m"];
@@ -50,5 +56,28 @@ for (const picture of PICTURES) {
 add("getImageDimensions", Buffer.alloc(100, 0xff).fill(0xd8, 1, 2).fill(0, 2).toString("base64"), "image/jpeg");
 add("imageFallback", "image/png", { widthPx: 1, heightPx: 2 }, "a.png");
 add("hyperlink", "a", "https://a.example");
+const COLORS = [
+  ...[0, 7, 8, 12, 16, 100, 231, 232, 255].map((index) => ({ kind: "indexed", index })),
+  ...Array.from({ length: 25 }, () => ({ kind: "rgb", r: below(256), g: one([below(256), 128]), b: below(2560) / 10.1 })),
+  ...[0, 8, 9, 90, 127, 128, 200, 250, 255].map((gray) => ({ kind: "rgb", r: gray, g: gray, b: gray + (gray < 250 ? below(6) : 0) })),
+  ...Array.from({ length: 25 }, () => ({ kind: "oklch", l: below(101) / 100, c: below(40) / 100, h: below(3600) / 10 })),
+];
+for (const color of COLORS) {
+  for (const name of ["colorToRgb", "colorToOklch", "colorToHex"]) add(name, color);
+  for (const mode of ["truecolor", "256color"]) [add("foregroundAnsi", color, mode), add("backgroundAnsi", color, mode)];
+  add("mixColors", color, one(COLORS), below(11) / 10, ...one([[], ["srgb"], ["oklch"]]));
+  const flags = ["bold", "dim", "italic", "underline", "inverse", "strikethrough"].filter(() => below(3) === 0);
+  const style = { ...Object.fromEntries(flags.map((name) => [name, true])), ...one([{}, { fg: color }, { bg: color }, { fg: color, bg: one(COLORS) }]) };
+  add("styleText", "text", style, one(["truecolor", "256color"]));
+  add("styleTextWithAnsi", "text", one([null, "", "\x1b[31m"]), one([null, "\x1b[41m"]), style);
+}
+const TEXTS = [
+  ...["#fff", "#A0b1C2", "#12", "#12345g", "oklch(50% 0.1 120)", "oklch(.5 .1 -30deg)", "OKLCH( 1e-1 0 720 )", "oklch(2 0 0)", "oklch(1 -1 0)"],
+  ...["oklch(0.5 0.1)", "red", "", 3, 255, 256, -1, 1.5],
+];
+for (const text of TEXTS) add("parseColor", text);
+for (const values of [[0, 0, 0], [1, 0.4, -10], [0.5, 0.1, 725], [2, 0, 0], [0, -1, 0]]) add("oklchColor", ...values);
+for (const values of [[0, 0, 0], [255, 1.5, 3], [256, 0, 0], [0, -1, 0]]) add("rgbColor", ...values);
+add("mixColors", COLORS[0], COLORS[1], 2);
 process.stdout.write(`[\n${cases.map((each) => JSON.stringify(each)).join(",\n")}\n]\n`);
 process.exit(0);

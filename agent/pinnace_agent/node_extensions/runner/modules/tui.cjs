@@ -8,3 +8,11 @@
 module.exports = {
   ...require("./texts.cjs"), ...require("./components.cjs"), ...require("./fields.cjs"), ...require("./terminal.cjs"),
 };
+
+const COLORS = [
+  ...["indexedColor", "rgbColor", "oklchColor", "parseColor", "colorToRgb", "colorToOklch", "colorToHex", "mixColors"],
+  ...["foregroundAnsi", "backgroundAnsi", "styleText", "styleTextWithAnsi"],
+];
+for (const name of COLORS) {
+  Object.defineProperty(module.exports, name, { enumerable: true, get: () => require("./colors.cjs")[name] });
+}
