@@ -92,5 +92,15 @@ for (let each = 0; each < 25; each++) {
   const [system] = messages.filter(({ role }) => role === "system");
   if (system) for (const name of ["getSystemMessageText", "renderSystemMessageUpdate"]) add(name, system);
 }
+const TOOLS = ["a", "b", "c"].flatMap((name) => [1, 2].map((version) => ({ name, description: `${name}${version}`, parameters: {} })));
+for (let each = 0; each < 60; each++) {
+  const changed = () => ({ ...one([{}, { toolsAdded: many(3, () => one(TOOLS)) }]), ...(below(4) === 0 ? { toolsRemoved: [{ name: one(["a", "b"]) }] } : {}) });
+  const messages = many(7, () => one([{ role: "system", content: "", ...changed(), timestamp: 0 }, { role: "user", content: "u" }]));
+  add("hasToolRedefinitions", messages);
+  add("hasNonAdditiveToolChanges", messages);
+  for (const support of ["none", "additions", "changes"]) add("resolveTranscriptTools", messages, support);
+}
+const identity = () => one([null, {}, { userAgent: one(["short", "detailed"]) }, { attribution: null }, { attribution: { name: "x" }, version: "1" }]);
+for (let each = 0; each < 20; each++) add("mergeClientIdentity", identity(), identity(), identity());
 process.stdout.write(`[\n${cases.map((each) => JSON.stringify(each)).join(",\n")}\n]\n`);
 process.exit(0);

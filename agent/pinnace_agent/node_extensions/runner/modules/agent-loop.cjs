@@ -7,7 +7,7 @@
 
 const { Batch } = require("./agent-calls.cjs");
 const { EventStream } = require("./ai-events.cjs");
-const { PI_ATTRIBUTION } = require("./ai-texts.cjs");
+const { PI_ATTRIBUTION, mergeClientIdentity } = require("./ai-texts.cjs");
 const { getCurrentTools, getToolStateChanges, normalizeContext, toToolDeclaration } = require("./ai-transcript.cjs");
 
 const DEFAULT_AGENT_IDENTITY = { attribution: PI_ATTRIBUTION };
@@ -135,7 +135,7 @@ class Run {
     const shown = config.transformContext ? await config.transformContext(messages, this.#signal) : messages;
     const context = normalizeContext({ messages: await config.convertToLlm(shown) });
     const apiKey = (await config.getApiKey?.(config.model.provider)) || config.apiKey;
-    const identity = { ...DEFAULT_AGENT_IDENTITY, ...config.identity };
+    const identity = mergeClientIdentity(DEFAULT_AGENT_IDENTITY, config.identity);
     const response = await this.#stream(config.model, context, { ...config, apiKey, identity, signal: this.#signal });
     let isShown = false;
     for await (const event of response) {

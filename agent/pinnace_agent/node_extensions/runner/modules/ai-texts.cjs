@@ -145,7 +145,16 @@ const PI_AI_VERSION = process.argv[7];
 const PI_ATTRIBUTION = { name: "pi", url: "https://pi.dev", categories: ["cli-agent"] };
 const getClientVersion = (identity) => identity?.version ?? PI_AI_VERSION;
 
+/** Who asks a model, of several who say it: of each field the last. */
+function mergeClientIdentity(...identities) {
+  const given = identities.filter(Boolean);
+  if (given.length === 0) return undefined;
+  const entries = given.flatMap((each) => ["userAgent", "attribution", "version"].map((name) => [name, each[name]]));
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+}
+
 module.exports = {
+  mergeClientIdentity,
   repairJson, parseJsonWithRepair, parseStreamingJson, parseToolCallArguments, validateToolArguments, validateToolCall,
   sanitizeSurrogates, isContextOverflow, isRetryableAssistantError, isRecoverableLength, DEFAULT_MAX_AGENT_RETRY_DELAY_MS,
   retryDelayMs, retryAssistantCall, formatThrownValue, extractDiagnosticError, createAssistantMessageDiagnostic, appendAssistantMessageDiagnostic,

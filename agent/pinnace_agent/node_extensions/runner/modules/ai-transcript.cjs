@@ -95,8 +95,39 @@ function getToolStateChanges(before, after) {
   };
 }
 
+/** Whether a name is declared anew with another definition. */
+function hasToolRedefinitions(messages) {
+  const known = new Map();
+  return messages.filter(isSystem).flatMap(({ toolsAdded = [] }) => toolsAdded).some((tool) => {
+    const former = known.get(tool.name);
+    known.set(tool.name, tool);
+    return former !== undefined && !declarationsEqual(former, tool);
+  });
+}
+
+/** How many of the first system messages end with one that removes a tool or declares a name anew; 0: none does. */
+function beforeAdditions(messages) {
+  const known = new Set();
+  let count = 0;
+  for (const [at, { toolsRemoved = [], toolsAdded = [] }] of messages.entries()) {
+    const isAnew = toolsAdded.filter(({ name }) => known.size === known.add(name).size).length > 0;
+    if (isAnew || toolsRemoved.length > 0) count = at + 1;
+  }
+  return count;
+}
+const hasNonAdditiveToolChanges = (messages) => beforeAdditions(messages.filter(isSystem)) > 0;
+
+/** The tools beside the messages of a request, and how many of its system messages they stand for. */
+function resolveTranscriptTools(messages, support) {
+  const all = messages.filter(isSystem);
+  let folded = all.length;
+  if (support === "changes") folded = 0;
+  else if (support !== "none") folded = Math.max(getInitialSystemMessage(messages) ? 1 : 0, beforeAdditions(all));
+  return { requestTools: getCurrentTools(all.slice(0, folded)), foldedSystemMessages: folded };
+}
+
 module.exports = {
-  contentText, getSystemMessageText, renderSystemMessageUpdate, createInitialSystemMessage, normalizeContext,
+  hasToolRedefinitions, hasNonAdditiveToolChanges, resolveTranscriptTools, contentText, getSystemMessageText, renderSystemMessageUpdate, createInitialSystemMessage, normalizeContext,
   getInitialSystemMessage, withoutInitialSystemMessage, getCurrentTools, getDeclaredTools, getCurrentSystemMessage,
   getCurrentSystemPrompt, collapseSystemMessages, resolveTranscript, toToolDeclaration, declarationsEqual, getToolStateChanges,
 };

@@ -16,7 +16,14 @@ const getProviders = () => now(undefined, "catalog.providers");
 const getModels = (provider) => now(undefined, "catalog.models", provider);
 const getModel = (provider, id) => getModels(provider).find((each) => each.id === id);
 
+// The names of variables are exported by names that come from them.
+const VARIABLES = [
+  ...["API_KEY", "AUTH_TOKEN", "FEDERATION_RULE_ID", "IDENTITY_TOKEN_FILE", "OAUTH_TOKEN", "ORGANIZATION_ID", "SERVICE_ACCOUNT_ID"],
+  "WORKSPACE_ID",
+].map((name) => `ANTHROPIC_${name}`);
+
 module.exports = {
+  ...Object.fromEntries(VARIABLES.map((name) => [`${name}_ENV`, name])),
   StringEnum, Type, EventStream, AssistantMessageEventStream, createAssistantMessageEventStream, getModel, getModels,
   getProviders, getBuiltinModel: getModel, getBuiltinModels: getModels, getBuiltinProviders: getProviders,
 };
@@ -41,14 +48,14 @@ const LATER = {
     ...["contentText", "getSystemMessageText", "renderSystemMessageUpdate", "createInitialSystemMessage", "normalizeContext"],
     ...["getInitialSystemMessage", "withoutInitialSystemMessage", "getCurrentTools", "getDeclaredTools", "getCurrentSystemMessage"],
     ...["getCurrentSystemPrompt", "collapseSystemMessages", "resolveTranscript", "toToolDeclaration", "declarationsEqual"],
-    "getToolStateChanges",
+    ...["getToolStateChanges", "hasToolRedefinitions", "hasNonAdditiveToolChanges", "resolveTranscriptTools"],
   ],
   "./ai-texts.cjs": [
     ...["repairJson", "parseJsonWithRepair", "parseStreamingJson", "parseToolCallArguments", "validateToolCall"],
     ...["validateToolArguments", "isContextOverflow", "isRetryableAssistantError", "isRecoverableLength", "uuidv7", "formatThrownValue"],
     ...["extractDiagnosticError", "createAssistantMessageDiagnostic", "appendAssistantMessageDiagnostic", "sanitizeSurrogates"],
     ...["getClientVersion", "PI_AI_VERSION", "PI_ATTRIBUTION", "DEFAULT_MAX_AGENT_RETRY_DELAY_MS", "retryDelayMs"],
-    "retryAssistantCall",
+    ...["retryAssistantCall", "mergeClientIdentity"],
   ],
 };
 // A module below `pi-ai/api` has the functions of that API.
