@@ -77,3 +77,22 @@ def test_an_agent_that_is_aborted_ends_with_what_it_has(scripted: Start) -> None
         [{"chunks": [{"text": "the begin"}, {"gate": "never"}]}],
     )
     assert ["aborted", False] == go(one)
+
+
+def test_a_loop_that_fails_ends_its_events_and_is_reported(scripted: Start) -> None:
+    """In the original they have no end."""
+    one = scripted(
+        """
+        import { agentLoop } from "@earendil-works/pi-agent-core";
+        export default (pi) => pi.registerCommand("go", { async handler(_text, ctx) {
+          const config = { model: ctx.model, convertToLlm: (messages) => messages };
+          const failing = async () => { throw new Error("no stream"); };
+          const shown = [];
+          const stream = agentLoop([{ role: "user", content: "x" }], { messages: [] }, config, undefined, failing);
+          for await (const event of stream) shown.push(event.type);
+          ctx.ui.notify(JSON.stringify([shown.at(-1), await stream.result()]));
+        } });
+        """
+    )
+    assert ["message_end", []] == go(one)
+    assert "no stream" in str(one.pi.wait({"type": "extension_error"}, since=0)["error"])
