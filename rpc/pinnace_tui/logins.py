@@ -1,11 +1,12 @@
 """`/login` and `/logout`: keys and logins of providers, stored where the agent runs.
 
 A key is written into a line that does not show it, and goes nowhere else: not into the prompts that were sent, nor into
-the draft. A code is shown until its login has ended; Escape ends it. What is stored counts at once.
+the draft. A code is shown until its login has ended; Escape ends it. So is the question for what a browser was sent to.
+What is stored counts at once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, cast
 
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from pinnace_tui.commands import Terminal
 
 _KEY: Final = "key"
-_WITH_A_CODE: Final = "Log in with a code, in a browser"
-_WITH_A_KEY: Final = "Enter a key"
+_WAYS: Final[Mapping[str, str]] = {
+    _KEY: "Enter a key",
+    "device-code": "Log in with a code, in a browser",
+    "browser": "Log in in a browser on the agent's machine, or paste what it was sent to",
+}
 
 
 class Logins:
@@ -30,6 +34,8 @@ class Logins:
         self._terminal = terminal
         self._announced: dict[str, asyncio.Future[Record]] = {}
         """By provider: the `login_start` that is awaited."""
+        self._browsing: set[str] = set()
+        """The providers that this terminal's user logs in to in a browser."""
 
     def take(self, event: Record) -> None:
         """Take a `login_start`; that of another client is not for this user."""
@@ -48,12 +54,14 @@ class Logins:
             return
         method = methods[0]
         if len(methods) > 1:
-            ways = [_WITH_A_KEY if each == _KEY else _WITH_A_CODE for each in methods]
+            ways = [_WAYS.get(each, each) for each in methods]
             way = await self._terminal.ask(SelectDialog(f"How to log in to {name}?", ways, marked=0))
             if way is None:
                 return
             method = methods[ways.index(way)]
-        if method != _KEY:
+        if method == "browser":
+            await self._use_browser(name)
+        elif method != _KEY:
             await self._enter_code(name)
         elif not await self._store_key(provider):
             return
@@ -94,6 +102,23 @@ class Logins:
             return False
         await self._terminal.client.login(name, "key", key=key, force=replaces or None)
         return True
+
+    async def leave(self, provider: str) -> None:
+        """End the login of a provider whose question the user has left; nothing happens to one of another client."""
+        if provider in self._browsing:
+            await self._terminal.client.abort_login(provider=provider)
+
+    async def _use_browser(self, provider: str) -> None:
+        """Wait for the end of a login in a browser: its address is in the question of the agent.
+
+        Raises:
+            CommandFailed: It has ended without a login, as when the user has left the question.
+        """
+        self._browsing.add(provider)
+        try:
+            await self._terminal.client.login(provider, "browser")
+        finally:
+            self._browsing.discard(provider)
 
     async def _enter_code(self, provider: str) -> None:
         """Show the code of a login until that has ended.

@@ -186,7 +186,7 @@ export interface AbortBashCommand {
 
 /**
  * Abort the run or the compaction; `queue` determines what happens to queued messages.
- * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-KEY-04, R-QUE-15, R-UI-02.
+ * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-KEY-04, R-KEY-06, R-QUE-15, R-UI-02.
  * Since 0.16.0.
  */
 export interface AbortCommand {
@@ -737,8 +737,8 @@ export interface ListSessionsCommand {
 }
 
 /**
- * Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used.
- * Rules: R-KEY-01, R-KEY-02, R-KEY-03, R-KEY-04.
+ * Store a key of a provider, or log in to it. It is answered at its end: the models can be used.
+ * Rules: R-KEY-01, R-KEY-02, R-KEY-03, R-KEY-04, R-KEY-06.
  * This program's alone.
  */
 export interface LoginCommand {
@@ -748,8 +748,8 @@ export interface LoginCommand {
   id?: string | number | null;
   /** The provider, as `auth_status` lists it. */
   provider: string;
-  /** `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`). */
-  method: "key" | "device-code";
+  /** `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`). `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too. */
+  method: "key" | "device-code" | "browser";
   /** The key itself, printable ASCII characters without spaces around them; with the method `key` alone. */
   key?: string | null;
   /** Whether a key may replace a stored login. */
@@ -2429,8 +2429,8 @@ export interface LoginEnd {
 }
 
 /**
- * A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it.
- * Rules: R-KEY-03.
+ * A login waits for its user, who uses a browser. `login_end` follows, whatever becomes of it.
+ * Rules: R-KEY-03, R-KEY-06.
  * This program's alone.
  */
 export interface LoginStart {
@@ -2438,11 +2438,11 @@ export interface LoginStart {
   type: "login_start";
   /** The provider. */
   provider: string;
-  /** Where the user enters the code: an address of the web. */
+  /** What the user opens in a browser: an address of the web. */
   url: string;
-  /** What the user enters there. */
-  userCode: string;
-  /** When the code expires, in milliseconds since the epoch. */
+  /** What the user enters there, with the method `device-code`. */
+  userCode?: string;
+  /** When the login is given up, in milliseconds since the epoch. */
   expiresAt: number;
 }
 
@@ -3422,7 +3422,7 @@ export interface InputImage {
   mimeType: string;
 }
 
-/** Enter one line. */
+/** Enter one line, such as what a browser was sent to at a login. */
 export interface InputRequest {
   /** The type of the record. */
   type: "extension_ui_request";
@@ -3438,6 +3438,8 @@ export interface InputRequest {
   placeholder?: string;
   /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
+  /** The provider of the `login` that the question belongs to; another answer than a text does not end the login. */
+  loginProvider?: string;
 }
 
 /**
@@ -3687,7 +3689,7 @@ export interface ProviderAuth {
   /** The variables that may hold a key. */
   variables: string[];
   /** How `login` logs in to it. */
-  methods: ("key" | "device-code")[];
+  methods: ("key" | "device-code" | "browser")[];
   /** The variable that is the source. */
   variable?: string;
   /** Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is. */

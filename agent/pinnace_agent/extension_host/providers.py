@@ -143,8 +143,8 @@ class ExtensionProviders:
     async def _log_in(self, ctx: CommandContext, arguments: str) -> None:
         """Let the user log in: `/login PROVIDER`."""
         from pinnace_agent.config.credentials.auth_file import store_login
+        from pinnace_agent.config.credentials.logins import LoginCancelled
         from pinnace_agent.extensions.providers.login import DialogCallbacks
-        from pinnace_agent.extensions.registration.provider_config import LoginCancelled
         from pinnace_agent.files.file_lock import LockHeld
 
         names = self._names("")

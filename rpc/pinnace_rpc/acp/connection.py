@@ -34,7 +34,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 )
 from pinnace_rpc.acp.translation.mcp_servers import read_servers
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.parts import API_KEY, LOGIN, provider_of
+from pinnace_rpc.acp.translation.parts import API_KEY, LOGIN, login_of
 from pinnace_rpc.acp.translation.titles import session_title
 from pinnace_rpc.acp.translation.version import Client, Operation
 from pinnace_rpc.host.agents.ports import AgentStartError
@@ -284,8 +284,8 @@ class Connection:
 
     async def _log_in(self, identity: RequestId, params: Params) -> dict[str, object]:
         method = params.text("methodId")
-        if (provider := provider_of(method)) is not None and logs_in_to(provider):
-            shown = await self._logins.log_in(provider, identity)
+        if (login := login_of(method)) is not None and logs_in_to(login):
+            shown = await self._logins.log_in(login.provider, login.method, identity)
             self._use_new_keys()
             return {"_meta": {"pinnace": shown}}
         if method != API_KEY:

@@ -50,7 +50,10 @@ class UsersKeys:
             variable = None if provider is None else usual_variable(provider)
         logins: Sequence[ProviderLogin] = ()
         if can_show_code(abilities):
-            found = (ProviderLogin(name, vendor.name) for name, vendor in VENDORS.items())
+            found = [
+                *(ProviderLogin(name, vendor.name) for name, vendor in VENDORS.items() if vendor.device_path),
+                *(ProviderLogin(name, each.name, "browser") for name, each in VENDORS.items() if each.browser),
+            ]
             logins = sorted(found, key=lambda each: each.provider != provider)
         return Offer(release, is_persistent, needs_login, abilities.terminals, logins, provider, variable)
 
@@ -82,6 +85,8 @@ class UsersKeys:
         Raises:
             RequestError: auth.json is damaged, so that it is not known, and nothing can be removed.
         """
+        from pinnace_agent.config.credentials.vendor_logins import has_login
+
         stored = _stored()
         for diagnostic in stored.diagnostics:
             if any(not problem.path for problem in diagnostic.problems):  # of the file itself
@@ -89,7 +94,7 @@ class UsersKeys:
                 raise RequestError(INTERNAL_ERROR, text, {"errorCode": "invalid_configuration"})
         provider, entries = self._provider(self._registry(stored)), stored.entries
         wanted = dict.fromkeys([*providers, *(() if provider is None else (provider,))])
-        return [each for each in wanted if logs_in_to(each) and each in entries and entries[each].login is not None]
+        return [each for each in wanted if has_login(each) and each in entries and entries[each].login is not None]
 
     def _has_model(self, registry: "ModelRegistry") -> bool:
         """Return whether an agent surely finds a model that can be used."""
@@ -122,11 +127,11 @@ class UsersKeys:
         return ModelRegistry(read_catalog(_folder() / "models.json"), stored or _stored(), os.environ)
 
 
-def logs_in_to(provider: str) -> bool:
-    """Return whether this program logs in to a provider."""
-    from pinnace_agent.config.credentials.vendor_logins import has_login
+def logs_in_to(login: ProviderLogin) -> bool:
+    """Return whether this program logs in to a provider in this way."""
+    from pinnace_agent.config.credentials.key_status import login_kinds
 
-    return has_login(provider)
+    return login.method in login_kinds(login.provider)
 
 
 def _stored() -> "AuthFile":

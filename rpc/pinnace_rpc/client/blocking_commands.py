@@ -467,12 +467,13 @@ class BlockingCommands(ABC):
         key: str | None = None,
         force: bool | None = None,
     ) -> replies.ProviderAuth:
-        """Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used.
+        """Store a key of a provider, or log in to it. It is answered at its end: the models can be used.
 
         Args:
             provider: The provider, as `auth_status` lists it.
             method: `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser
-                (`login_start`).
+                (`login_start`). `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what
+                it was sent to, too.
             key: The key itself, printable ASCII characters without spaces around them; with the method `key` alone.
             force: Whether a key may replace a stored login.
         """

@@ -1,7 +1,8 @@
-"""Logins as commands: `login`, `abort_login` and `logout`, and what `auth_status` shows (R-KEY-01 to R-KEY-05).
+"""Logins as commands: `login`, `abort_login` and `logout`, and what `auth_status` shows (R-KEY-01 to R-KEY-06).
 
 A login belongs to the process: it is begun in every state, and neither a run nor a session has a part in it. Its
 command is answered at its end, as a `bash` or a `compact` is; what the user has to do comes before, as `login_start`.
+What a browser was sent to can be pasted into a dialog, which belongs to the login and to no session.
 auth.json is changed by a thread, under the lock that other programs take. Until then a login has stored nothing, so it
 can be left at any moment; the server's code expires. Shows no key and no token. Has no access to lines and ids of
 commands. Not for start-up: it is imported for the first of these commands.
@@ -9,7 +10,7 @@ commands. Not for start-up: it is imported for the first of these commands.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -32,11 +33,14 @@ from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # for annotations alone
+    from pinnace_agent.config.credentials.browser_login import LoginPage
     from pinnace_agent.config.credentials.device_login import DeviceCode
     from pinnace_agent.config.models.models import ModelRegistry
     from pinnace_agent.engine.ports import AgentReads
+    from pinnace_agent.extensions.services.dialogs import DialogTable
     from pinnace_rpc.server.slow_reads import SlowReads
     from pinnace_spec.records import commands as cmd
+    from pinnace_spec.records.messages import LoginKind
 
     LoginCommand: TypeAlias = cmd.Login | cmd.AbortLogin | cmd.Logout
 
@@ -82,6 +86,13 @@ class Logins:
         self._waiting: dict[str, Callable[[errors.ClientError], None]] = {}
         """What ends the login of a provider."""
         self._is_over = False
+        self._dialogs: DialogTable | None = None
+        """For what users paste; None: no login has asked for it."""
+
+    def take_dialog_answer(self, response: Mapping[str, object]) -> None:
+        """Take an `extension_ui_response`, which may be for a dialog of a session."""
+        if self._dialogs is not None:
+            self._dialogs.answer(response)
 
     def perform(self, agent: "AgentReads", command: "LoginCommand", ended: Ended) -> None:
         """Carry out one of the three commands.
@@ -132,7 +143,7 @@ class Logins:
         if self._is_over:
             raise errors.ClientError(*_CLOSING)
         self._end_one(provider, _REPLACED)
-        self._wait(agent, provider, path, ended)
+        self._wait(agent, provider, command.method, path, ended)
 
     def _log_out(self, agent: "AgentReads", command: "cmd.Logout", ended: Ended) -> None:
         """Remove what is stored for a provider. Errors as of `_log_in`."""
@@ -157,25 +168,19 @@ class Logins:
         if (stop := self._waiting.get(provider)) is not None:
             stop(errors.ClientError(*why))
 
-    def _wait(self, agent: "AgentReads", provider: str, path: Path, ended: Ended) -> None:
-        """Let the user log in with a code, and store the login."""
+    def _wait(self, agent: "AgentReads", provider: str, method: "LoginKind", path: Path, ended: Ended) -> None:
+        """Let the user log in with a code or in a browser, and store the login."""
         job = f"login:{next(self._numbers)}"
         outcome: list[Login | errors.ProtocolError] = []
         is_announced = False
 
-        def show(code: "DeviceCode") -> None:
+        def announce(address: str, user_code: str | None, expires_in_s: float) -> None:
             nonlocal is_announced
             is_announced = True
-            expires_ms = round((time.time() + code.expires_in_s) * 1000)
-            agent.emitter.emit(
-                {
-                    "type": "login_start",
-                    "provider": provider,
-                    "url": code.address,
-                    "userCode": code.user_code,
-                    "expiresAt": expires_ms,
-                }
-            )
+            record: dict[str, object] = {"type": "login_start", "provider": provider, "url": address}
+            if user_code is not None:
+                record["userCode"] = user_code
+            agent.emitter.emit({**record, "expiresAt": round((time.time() + expires_in_s) * 1000)})
 
         def finish(data: Data | errors.ProtocolError | None) -> None:
             if is_announced:
@@ -191,7 +196,15 @@ class Logins:
             agent.jobs.cancel(job)
 
         async def work() -> None:
-            outcome.append(await _log_in(provider, path.parent, show))
+            if method == "browser":
+                if self._dialogs is None:
+                    from pinnace_agent.extensions.services.dialogs import DialogTable
+
+                    self._dialogs = DialogTable(agent.emitter.emit)
+                user = _Pasting(provider, announce, self._dialogs)
+                outcome.append(await _log_in_by_browser(provider, path.parent, user))
+            else:
+                outcome.append(await _log_in(provider, path.parent, announce))
 
         def over(_cancelled: bool, failure: BaseException | None) -> None:
             if self._waiting.get(provider) is not stop:
@@ -262,14 +275,71 @@ def _invalid(command: str, field: str, problem: str) -> errors.ClientError:
     return errors.ClientError(errors.invalid_field(command, field, problem), errors.ErrorCode.INVALID_FIELD)
 
 
-async def _log_in(provider: str, folder: Path, show: Callable[["DeviceCode"], None]) -> Login | errors.ProtocolError:
+_Announce = Callable[[str, str | None, float], None]
+"""Takes the address to open, the code to enter there, if there is one, and for how many seconds that is good."""
+
+
+class _Pasting:
+    """The user of a login in a browser, who may paste what it was sent to into a dialog."""
+
+    def __init__(self, provider: str, announce: _Announce, dialogs: "DialogTable") -> None:
+        self._provider = provider
+        self._announce = announce
+        self._dialogs = dialogs
+
+    def show(self, page: "LoginPage") -> None:
+        self._announce(page.address, None, page.expires_in_s)
+
+    async def paste(self, page: "LoginPage", problem: str | None) -> str | None:
+        extra = {"loginProvider": self._provider}
+        title = _question(self._provider, page, problem)
+        return await self._dialogs.input(title, page.redirect_uri, timeout_s=None, extra=extra)
+
+
+def _question(provider: str, page: "LoginPage", problem: str | None) -> str:
+    """Return what asks the user to log in in a browser, and to paste what it was sent to."""
+    when = (
+        "If the browser then can't show the page at" if page.is_awaited else "The browser then can't show the page at"
+    )
+    lines = [
+        f"Log in to {provider}: open this address in a browser.",
+        page.address,
+        f"{when} {page.redirect_uri}, paste its whole address here, or the code.",
+        *([] if problem is None else [f"{problem[0].upper()}{problem[1:]}."]),
+    ]
+    return "\n".join(lines)
+
+
+async def _log_in(provider: str, folder: Path, announce: _Announce) -> Login | errors.ProtocolError:
     """Wait until the user has entered the code; cancelling gives up."""
     from pinnace_agent.config.credentials.login_methods import device_login_of  # it imports the HTTP client
 
-    try:
+    def show(code: "DeviceCode") -> None:
+        announce(code.address, code.user_code, code.expires_in_s)
+
+    async def work() -> Login:
         method = await trio.to_thread.run_sync(device_login_of, provider, folder)
         assert method is not None  # the provider offers it
         return await method.log_in(show)
+
+    return await _made(work)
+
+
+async def _log_in_by_browser(provider: str, folder: Path, user: _Pasting) -> Login | errors.ProtocolError:
+    """Wait until the browser has come or the user has pasted; cancelling gives up."""
+    from pinnace_agent.config.credentials.login_methods import browser_login_of  # it imports the HTTP client
+
+    async def work() -> Login:
+        method = await trio.to_thread.run_sync(browser_login_of, provider, folder)
+        assert method is not None  # the provider offers it
+        return await method.log_in(user)
+
+    return await _made(work)
+
+
+async def _made(work: Callable[[], Awaitable[Login]]) -> Login | errors.ProtocolError:
+    try:
+        return await work()
     except LoginSettingsWrong as error:
         return errors.ClientError(str(error), errors.ErrorCode.INVALID_CONFIGURATION)
     except LoginFailed as error:

@@ -57,13 +57,21 @@ class Confirm(_Dialog):
     timeout: Positive | None = None
 
 
-class Input(_Dialog):
+class SeedInput(_Dialog):
     """Enter one line."""
 
     method: Literal["input"]
     title: str
     placeholder: str | None = None
     timeout: Positive | None = None
+
+
+class Input(SeedInput):
+    """Enter one line, such as what a browser was sent to at a login."""
+
+    method: Literal["input"]
+    loginProvider: NonEmpty | None = None
+    """The provider of the `login` that the question belongs to; another answer than a text does not end the login."""
 
 
 class Editor(_Dialog):
@@ -126,6 +134,6 @@ AnyUiRequest: TypeAlias = Annotated[
     Field(discriminator="method"),
 ]
 SeedUiRequest: TypeAlias = Annotated[
-    SeedSelect | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SeedSetEditorText,
+    SeedSelect | Confirm | SeedInput | Editor | Notify | SetStatus | SetWidget | SetTitle | SeedSetEditorText,
     Field(discriminator="method"),
 ]

@@ -15,6 +15,7 @@ import trio
 from tests.agent.extensions.conftest import MODEL
 
 import pinnace.extensions
+from pinnace_agent.config.credentials.loopback_redirect import Redirect
 from pinnace_agent.core.loop_thread import (
     DECISION,
     LoopEndedError,
@@ -37,7 +38,6 @@ from pinnace_agent.extensions.api.contexts import (
     ToolContext,
     TrustContext,
 )
-from pinnace_agent.extensions.api.login_helpers import Redirect
 from pinnace_agent.extensions.api.session_reader import SessionReader
 from pinnace_agent.extensions.api.subscribing import Subscription
 from pinnace_agent.extensions.api.terminal_texts import Theme

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
-from pinnace_agent.config.credentials.vendor_logins import has_login
+from pinnace_agent.config.credentials.vendor_logins import VENDORS, has_login, login_option
 from pinnace_agent.config.models.builtin import (
     OFFLINE_PROVIDER,
     VERTEX_PROVIDER,
@@ -30,8 +30,6 @@ from pinnace_agent.llm.google.location import usable_source, what_is_missing
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import KeySource, LoginKind
 
-_CODE_ALONE: Final[tuple[LoginKind, ...]] = ("device-code",)
-_BOTH: Final[tuple[LoginKind, ...]] = ("key", "device-code")
 _KEY_ALONE: Final[tuple[LoginKind, ...]] = ("key",)
 
 
@@ -126,9 +124,14 @@ def login_kinds(provider: str) -> tuple[LoginKind, ...]:
     """Return how this program gets credentials of a provider that it can store, without code of an extension."""
     if provider == OFFLINE_PROVIDER:
         return ()
-    if has_login(provider):
-        return _BOTH if key_variables(provider) else _CODE_ALONE
-    return _KEY_ALONE
+    if (vendor := VENDORS.get(provider)) is None:
+        return _KEY_ALONE
+    ways: list[tuple[LoginKind, bool]] = [
+        ("key", bool(key_variables(provider))),
+        ("device-code", bool(vendor.device_path)),
+        ("browser", vendor.browser is not None),
+    ]
+    return tuple(kind for kind, is_offered in ways if is_offered)
 
 
 def advice(provider: str, env: Mapping[str, str]) -> str:
@@ -136,7 +139,7 @@ def advice(provider: str, env: Mapping[str, str]) -> str:
     if provider == VERTEX_PROVIDER:
         return what_is_missing(env)
     if not key_variables(provider) and has_login(provider):
-        return f"Or log in: pinnace auth login {provider} --device-code."
+        return f"Or log in: pinnace auth login {provider} {login_option(provider)}."
     groups = index().ambient_variables.get(provider, ())
     return f"Set the key, or {', or '.join(' and '.join(group) for group in groups)}." if groups else ""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from pinnace_agent.config.credentials.vendor_logins import has_login
+from pinnace_agent.config.credentials.vendor_logins import has_login, login_option
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 
 # 1973 in milliseconds: a smaller number counts seconds, or is a duration.
@@ -23,6 +23,10 @@ _BEARER: Final = frozenset({"kimi-coding"})
 
 class LoginFailed(Exception):
     """A login can't be used; the text gives the reason, without a token."""
+
+
+class LoginCancelled(Exception):
+    """The user cancelled a login, or no user can be asked."""
 
 
 class Login:
@@ -156,7 +160,7 @@ def refused_login(provider: str, login: Login) -> str:
     if has_login(provider):
         return (
             f"The login for {provider} in auth.json has expired and can't be refreshed. Log in again: "
-            f"pinnace auth login {provider} --device-code."
+            f"pinnace auth login {provider} {login_option(provider)}."
         )
     return (
         f"The login for {provider} in auth.json has expired, and only pi refreshes it: start pi and send a prompt, "

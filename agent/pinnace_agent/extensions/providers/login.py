@@ -8,11 +8,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NoReturn, cast
 
-from pinnace_agent.config.credentials.logins import Login, new_login
+from pinnace_agent.config.credentials.logins import Login, LoginCancelled, new_login
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.api.user_interface import UserInterface
 from pinnace_agent.extensions.handlers.calling import Caller
-from pinnace_agent.extensions.registration.provider_config import LoginCallbacks, LoginCancelled, OAuth
+from pinnace_agent.extensions.registration.provider_config import LoginCallbacks, OAuth
 from pinnace_agent.extensions.services.error_records import failure_text, ownership
 from pinnace_agent.extensions.services.watchdog import Owner
 from pinnace_agent.files.relaxed_json import JsonObject

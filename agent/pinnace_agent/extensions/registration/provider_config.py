@@ -27,10 +27,6 @@ _IGNORED: Final = frozenset({"name", "isSubscription", "usesCallbackServer", "id
 _SPELLED: Final = {"refresh_token": "refreshToken", "get_api_key": "getApiKey"}
 
 
-class LoginCancelled(Exception):
-    """The user cancelled a login, or no user can be asked."""
-
-
 class LoginCallbacks(Protocol):
     """The dialogs and displays of `login`. Waiting methods are cancelled with the login."""
 

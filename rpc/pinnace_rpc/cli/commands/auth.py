@@ -33,6 +33,7 @@ from pinnace_rpc.options.shown.tables import JSON
 from pinnace_rpc.options.streams import echo
 from pinnace_rpc.server.stdio import die_by
 from pinnace_spec.nearest import did_you_mean
+from pinnace_spec.records.messages import LoginKind
 from pinnace_spec.wire.json_text import encode_record
 
 # Far more than any key: a file that was piped in by mistake is not read to its end.
@@ -66,7 +67,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def login(provider: str, extensions: Sequence[str] = ()) -> int:
-    """Log in with a code where the provider has that, else store a key, and return the exit code.
+    """Log in with a code or in a browser where the provider has that, else store a key, and return the exit code.
 
     Args:
         provider: Whose; empty: it is asked for, at a terminal.
@@ -85,19 +86,31 @@ def login(provider: str, extensions: Sequence[str] = ()) -> int:
         from pinnace_rpc.cli.commands.extension_login import providers_with_logins
 
         if provider in providers_with_logins(extensions):
-            return _login(provider, None, None, False, False, tuple(extensions))
-    return _login(provider, None, None, _wants_code(provider), False, ())
+            return _login(provider, None, None, False, False, False, tuple(extensions))
+    way = _wanted_way(provider)
+    return _login(provider, None, None, way == "device-code", way == "browser", False, ())
 
 
-def _wants_code(provider: str) -> bool:
-    """Return whether to log in with a code; of a provider that takes keys, too, a terminal asks its user."""
-    kinds = login_kinds(provider)
-    if "device-code" not in kinds or "key" not in kinds:
-        return "device-code" in kinds
-    if sys.stdin is None or not sys.stdin.isatty():
-        return False  # a key is piped in
-    echo(f"{provider}: press Enter to log in with a code in a browser, or enter key to store a key:")
-    return sys.stdin.readline().strip().lower() != "key"
+_WAYS: Final[Mapping[LoginKind, str]] = {
+    "key": "store a key",
+    "device-code": "log in with a code in a browser",
+    "browser": "log in in a browser on this machine",
+}
+
+
+def _wanted_way(provider: str) -> LoginKind:
+    """Return how to log in; of a provider that has several ways a terminal asks its user, first of all with a code."""
+    kinds = [*login_kinds(provider)]
+    kinds.sort(key=("device-code", "browser", "key").index)
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if not has_terminal:
+        return "key" if "key" in kinds else kinds[0]  # a key is piped in
+    if len(kinds) == 1:
+        return kinds[0]
+    others = " or ".join(f"enter {each} to {_WAYS[each]}" for each in kinds[1:])
+    echo(f"{provider}: press Enter to {_WAYS[kinds[0]]}, or {others}:")
+    said = sys.stdin.readline().strip().lower()
+    return next((each for each in kinds if each == said), kinds[0])
 
 
 def _login(
@@ -105,6 +118,7 @@ def _login(
     key_command: str | None,
     env: str | None,
     device_code: bool,
+    browser: bool,
     force: bool,
     extension: tuple[str, ...],
 ) -> int:
@@ -118,12 +132,14 @@ def _login(
         raise UsageError("--key-command and --env exclude each other: use one of them")
     providers = read_catalog(_folder() / "models.json").providers()
     is_known = provider in providers
-    if device_code:
-        if extension or key_command is not None or env is not None:
-            raise UsageError("--device-code can't be combined with -e, --key-command and --env")
-        from pinnace_rpc.cli.commands.device_login import device_login
+    if device_code or browser:
+        if (device_code and browser) or extension or key_command is not None or env is not None:
+            ways = ("--device-code", "--browser")[:: 1 if device_code else -1]
+            raise UsageError(f"{ways[0]} can't be combined with {ways[1]}, -e, --key-command and --env")
+        from pinnace_rpc.cli.commands.provider_login import browser_login, device_login
 
-        return _keep_login(provider, device_login(provider, _folder()))
+        log_in = device_login if device_code else browser_login
+        return _keep_login(provider, log_in(provider, _folder()))
     if extension and (key_command is not None or env is not None):
         raise UsageError("-e logs in with an extension; it can't be combined with --key-command and --env")
     if key_command is None and env is None:
@@ -232,7 +248,7 @@ def _status(provider: str | None, extension: tuple[str, ...], as_json: bool) -> 
 _PROVIDER: Final = Argument("provider", "PROVIDER")
 _LOGIN: Final = Subcommand(
     "pinnace auth login",
-    "Store a key of a provider, from stdin or typed without echo. With --device-code or -e, log in instead.",
+    "Store a key of a provider, from stdin or typed without echo. With --device-code, --browser or -e, log in instead.",
     [
         Option(("--key-command",), "key_command", "Store a shell command that prints the key.", "COMMAND"),
         Option(("--env",), "env", "Store the name of a variable that holds the key.", "NAME"),
@@ -240,6 +256,11 @@ _LOGIN: Final = Subcommand(
             ("--device-code",),
             "device_code",
             "Log in with a code that is entered in a browser.",
+        ),
+        Option(
+            ("--browser",),
+            "browser",
+            "Log in in a browser that comes back to this machine, or whose last address is pasted.",
         ),
         Option(("--force",), "force", "Also replace a login."),
         Option(

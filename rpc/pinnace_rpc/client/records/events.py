@@ -511,12 +511,12 @@ class WarningEvent(TypedDict):
 
 
 class LoginStart(TypedDict):
-    """A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it."""
+    """A login waits for its user, who uses a browser. `login_end` follows, whatever becomes of it."""
 
     type: Literal["login_start"]
     provider: str
     url: str
-    userCode: str
+    userCode: NotRequired[str]
     expiresAt: int
 
 

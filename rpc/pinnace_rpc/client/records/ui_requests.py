@@ -42,7 +42,7 @@ class Confirm(TypedDict):
 
 
 class Input(TypedDict):
-    """Enter one line."""
+    """Enter one line, such as what a browser was sent to at a login."""
 
     type: Literal["extension_ui_request"]
     id: str
@@ -52,6 +52,8 @@ class Input(TypedDict):
     title: str
     placeholder: NotRequired[str]
     timeout: NotRequired[int]
+    loginProvider: NotRequired[str]
+    """The provider of the `login` that the question belongs to; another answer than a text does not end the login."""
 
 
 class Editor(TypedDict):
