@@ -1,7 +1,10 @@
 """Logins in a browser, against a local server that checks the proof of each code, with a real listener."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 from tests.agent.config.browser_authorization import KEY, MARK, BrowserServer, access, registered_port, visit
+from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.config.credentials import browser_login
 from pinnace_agent.config.credentials.browser_login import BrowserLogin, LoginPage
@@ -154,7 +158,11 @@ async def test_what_belongs_to_another_login_ends_nothing(server: BrowserServer,
         login = await logged_in(method_at(server, tmp_path, "openai-codex"), user, browser)
 
     assert access(1) == login.access
-    assert [None, "the pasted URL belongs to another login", "the pasted code belongs to another login"] == user.problems
+    assert [
+        None,
+        "the pasted URL belongs to another login",
+        "the pasted code belongs to another login",
+    ] == user.problems
     assert ["/oauth/token"] == [path for path, _ in server.requests]
 
 
@@ -179,7 +187,7 @@ async def test_a_refusal_ends_the_login(server: BrowserServer, tmp_path: Path) -
         await logged_in(method_at(server, tmp_path), User(), lambda page: check_refused(visit(refuse(page))))
     with pytest.raises(LoginFailed, match=r"OpenRouter: the authorization server refused: No\."):
         await logged_in(method_at(server, tmp_path), User(refuse))
-    with pytest.raises(LoginFailed, match="OpenRouter refuses the login .400, invalid_grant: the code is not good"):
+    with pytest.raises(LoginFailed, match=r"OpenRouter refuses the login .400, invalid_grant: the code is not good"):
         await logged_in(method_at(server, tmp_path), User("a-foreign-code"))
 
 
@@ -215,7 +223,9 @@ async def test_a_port_that_another_program_has_leaves_pasting(
         user = User(lambda page: server.redirect(page.address))
         login = await method.log_in(user)
         assert (access(1), False) == (login.access, user.pages[0].is_awaited)
-        with pytest.raises(LoginFailed, match="nothing was pasted, and http://localhost:1455/auth/callback can't be used"):
+        with pytest.raises(
+            LoginFailed, match="nothing was pasted, and http://localhost:1455/auth/callback can't be used"
+        ):
             await method.log_in(User(None))
         with pytest.raises(LoginFailed, match="the pasted code belongs to another login"):
             await method.log_in(User("x#y", "x#y", "x#y", "never asked for"))
@@ -270,3 +280,48 @@ def test_forms_of_a_code(pasted: str, code: str) -> None:
     redirect = Redirect("http://127.0.0.1:1/cb", "/cb")
     redirect.state = "S"
     assert code == redirect.read(pasted)
+
+
+# The command
+
+
+def test_the_command_logs_in_by_the_browser_or_a_line_of_stdin(server: BrowserServer, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"logins": {"openrouter": {"url": server.url}}}))
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH, "PI_CODING_AGENT_DIR": str(tmp_path)}
+    command = [sys.executable, "-P", "-m", "pinnace_rpc", "auth", "login"]
+
+    for is_pasted in (False, True):
+        process = subprocess.Popen(
+            [*command, "openrouter", "--browser"],
+            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+            text=True,
+            env=env,
+        )
+        assert process.stdin is not None
+        assert process.stderr is not None
+        assert "To log in to OpenRouter, open" in process.stderr.readline()
+        back = server.redirect(process.stderr.readline().strip())
+        if is_pasted:
+            process.stdin.write(f"nonsense://x\n{back}\n")
+            process.stdin.flush()
+        else:
+            check(visit(back))
+        out, err = process.communicate()
+        assert (0, is_pasted) == (process.returncode, "belongs to another login" in err), err
+        assert out == f"openrouter: logged in; the login is stored in {tmp_path / 'auth.json'}\n"
+        assert MARK not in out + err
+        assert KEY == json.loads((tmp_path / "auth.json").read_text())["openrouter"]["access"]
+        (tmp_path / "auth.json").unlink()
+
+    for words, problem in (
+        (
+            ["xai", "--browser"],
+            "no login in a browser for xai, only for openai-codex, radius, openrouter: use --device",
+        ),
+        (["openrouter", "--device-code"], "no login with a code for openrouter, only for "),
+        (["openai", "--browser"], "store a key instead"),
+        (["radius", "--browser", "--device-code"], "--device-code can't be combined with --browser"),
+    ):
+        done = subprocess.run([*command, *words], env=env, capture_output=True, text=True, check=False)
+        assert problem in done.stderr
+        assert done.returncode

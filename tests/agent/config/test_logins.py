@@ -237,7 +237,7 @@ async def test_a_valid_login_of_pi_is_used_as_it_is(tmp_path: Path, provider: st
     ("provider", "entry", "told"),
     [
         ("anthropic", OLD, "has expired, and only pi refreshes it"),
-        ("openai", fresh(), "only the extension that registers the provider"),
+        ("groq", fresh(), "only the extension that registers the provider"),
         ("anthropic", {"type": "oauth"}, "has expired"),
     ],
 )

@@ -67,7 +67,7 @@ def test_the_status_names_sources_and_ways(agent: AgentStarter) -> None:
     assert every["xai"] == status(pi)
     assert ("login", True, PI_LOGIN["expires"]) == tuple(status(pi)[key] for key in ("source", "isUsable", "expiresAt"))
     assert ["key", "device-code"] == status(pi)["methods"]
-    assert ["device-code"] == every["openai-codex"]["methods"]
+    assert ["device-code", "browser"] == every["openai-codex"]["methods"]
     assert (None, False, ["OPENAI_API_KEY"]) == tuple(
         every["openai"][key] for key in ("source", "isUsable", "variables")
     )

@@ -17,7 +17,9 @@ from pinnace_agent.files.relaxed_json import JsonObject, is_object
 _LEAST_MS: Final = 100_000_000_000
 # Logins whose access token the provider takes as a key. They are used while they are valid; `vendor_logins` says
 # which of them are refreshed. Those of `_BEARER` are sent as `Authorization: Bearer`.
-_USED_AS_KEY: Final = frozenset({"anthropic", "github-copilot", "meta", "openai-codex", "openrouter", "radius", "xai"})
+_USED_AS_KEY: Final = frozenset(
+    {"anthropic", "github-copilot", "meta", "openai", "openai-codex", "openrouter", "radius", "xai"}
+)
 _BEARER: Final = frozenset({"kimi-coding"})
 
 
