@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rich.text import Text
 
-from pinnace_tui.content.values import Record, number, text, texts
+from pinnace_tui.content.values import Record, number, objects, text, texts
 from pinnace_tui.screens import InputDialog, Notice, Picker, SelectDialog
 
 if TYPE_CHECKING:
@@ -97,10 +97,26 @@ class Logins:
         """Ask for a key and store it; return whether there was one."""
         name, replaces = text(provider, "provider"), text(provider, "source") == "login"
         title = f"Key of {name}" + ("\nIt replaces the login that is stored." if replaces else "")
-        key = await self._terminal.ask(InputDialog(title, "Enter: store it · Escape: cancel", is_secret=True))
-        if not key:
+        may_lack = provider.get("needsKey") is False
+        hint = (
+            "Enter: store it; without one, go on · Escape: cancel" if may_lack else "Enter: store it · Escape: cancel"
+        )
+        key = await self._terminal.ask(InputDialog(title, hint, is_secret=True))
+        if key is None or not (key or may_lack):
             return False
-        await self._terminal.client.login(name, "key", key=key, force=replaces or None)
+        settings: list[str] = []
+        for each in objects(provider, "settings"):
+            if each.get("isAsked") is True:
+                title = f"{text(each, 'name')} of {name}: {text(each, 'about')}"
+                value = await self._terminal.ask(InputDialog(title, "Enter: go on, also without it · Escape: cancel"))
+                if value is None:
+                    return False
+                settings += [f"{text(each, 'name')}={value}"] if value.strip() else []
+        if not key and not settings:
+            return False
+        await self._terminal.client.login(
+            name, "key", key=key or None, settings=settings or None, force=replaces or None
+        )
         return True
 
     async def leave(self, provider: str) -> None:

@@ -752,6 +752,8 @@ export interface LoginCommand {
   method: "key" | "device-code" | "browser";
   /** The key itself, printable ASCII characters without spaces around them; with the method `key` alone. */
   key?: string | null;
+  /** What is stored beside a key with the method `key`, each as `NAME=VALUE`; `auth_status` lists the names. */
+  settings?: string[] | null;
   /** Whether a key may replace a stored login. */
   force?: boolean | null;
 }
@@ -3690,12 +3692,28 @@ export interface ProviderAuth {
   variables: string[];
   /** How `login` logs in to it. */
   methods: ("key" | "device-code" | "browser")[];
-  /** The variable that is the source. */
+  /** The variable that is the source, or that the entry of auth.json has in place of a key. */
   variable?: string;
+  /** What `login` stores beside a key, by its field `settings`; absent: the provider has none. */
+  settings?: ProviderSetting[];
+  /** False: a `login` with `settings` may leave the key out, since a cloud has other credentials. */
+  needsKey?: false;
   /** Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is. */
   expiresAt?: number;
   /** Why the source can't be used. */
   problem?: string;
+}
+
+/** A setting of a provider, such as its account or region. */
+export interface ProviderSetting {
+  /** The variable. */
+  name: string;
+  /** What its value is. */
+  about: string;
+  /** Whether the entry of auth.json or the environment has it. */
+  isSet: boolean;
+  /** Whether a client asks its user for it at a login; not what is set, nor what few need. */
+  isAsked: boolean;
 }
 
 /** The queued messages, steering messages first, in the order in which they are delivered. */

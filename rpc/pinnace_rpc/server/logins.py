@@ -10,7 +10,7 @@ commands. Not for start-up: it is imported for the first of these commands.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -23,6 +23,13 @@ from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
 from pinnace_agent.config.credentials.key_status import login_kinds, status_record
 from pinnace_agent.config.credentials.known_keys import learn_login
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_token
+from pinnace_agent.config.credentials.provider_settings import (
+    PROVIDER_SETTINGS,
+    SettingWrong,
+    asked_settings,
+    needs_key,
+    read_settings,
+)
 from pinnace_agent.config.credentials.vendor_logins import LoginSettingsWrong, has_login
 from pinnace_agent.config.values import legacy_variable, literal
 from pinnace_agent.core.surroundings import environment
@@ -70,6 +77,20 @@ def shown(registry: "ModelRegistry", provider: str) -> Data:
     """Return what clients are shown of the credentials of a provider."""
     status = registry.key_status(provider)
     record = {**status_record(status), "methods": list(login_kinds(provider))}
+    if provider in PROVIDER_SETTINGS:
+        env = registry.env_of(provider)
+        asked = asked_settings(provider, env)
+        record["settings"] = [
+            {
+                "name": each.name,
+                "about": each.about,
+                "isSet": bool(env.get(each.name)),
+                "isAsked": each in asked,
+            }
+            for each in PROVIDER_SETTINGS[provider]
+        ]
+    if not needs_key(provider):
+        record["needsKey"] = False
     login = registry.login_of(provider) if status.source == "login" else None
     if login is not None and login.expires_ms >= 0:
         record["expiresAt"] = int(login.expires_ms)
@@ -131,14 +152,17 @@ class Logins:
         if command.method not in methods:
             raise _invalid("login", "method", errors.no_such_method(methods))
         if command.method == "key":
-            key = _checked_key(command.key)
+            variables = _checked_settings(provider, command.settings)
+            may_lack = bool(variables) and not needs_key(provider)
+            key = None if command.key is None and may_lack else _checked_key(command.key)
             path = _path(registry)
             self._end_one(provider, _REPLACED)
-            store = partial(_store_key, path, provider, key, is_forced=command.force)
+            store = partial(_store_key, path, provider, key, variables, is_forced=command.force)
             self._edit(agent, provider, store, ended)
             return
-        if command.key is not None:
-            raise _invalid("login", "key", errors.KEY_UNUSED)
+        for field, value in (("key", command.key), ("settings", command.settings)):
+            if value is not None:
+                raise _invalid("login", field, errors.KEY_UNUSED)
         path = _path(registry)
         if self._is_over:
             raise errors.ClientError(*_CLOSING)
@@ -271,6 +295,13 @@ def _checked_key(key: str | None) -> Secret:
     return literal(Secret(key))
 
 
+def _checked_settings(provider: str, words: Sequence[str] | None) -> dict[str, str]:
+    try:
+        return read_settings(provider, words or ())
+    except SettingWrong as error:
+        raise _invalid("login", "settings", f"are wrong: {error}") from None
+
+
 def _invalid(command: str, field: str, problem: str) -> errors.ClientError:
     return errors.ClientError(errors.invalid_field(command, field, problem), errors.ErrorCode.INVALID_FIELD)
 
@@ -346,9 +377,12 @@ async def _made(work: Callable[[], Awaitable[Login]]) -> Login | errors.Protocol
         return errors.ClientError(str(error), errors.ErrorCode.AUTHENTICATION_FAILED)
 
 
-def _store_key(path: Path, provider: str, key: Secret, *, is_forced: bool) -> _Read:
+def _store_key(
+    path: Path, provider: str, key: Secret | None, variables: Mapping[str, str], *, is_forced: bool
+) -> _Read:
+    edit = partial(store_key, path, provider, key, replaces_login=is_forced, variables=variables, check=_CHECK)
     try:
-        return _edited(path, partial(store_key, path, provider, key, replaces_login=is_forced, check=_CHECK))
+        return _edited(path, edit)
     except LoginInTheWay:
         raise _invalid("login", "force", errors.LOGIN_IN_THE_WAY) from None
 

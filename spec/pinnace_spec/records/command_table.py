@@ -141,6 +141,7 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
         "provider": (str, ..., "provider"),
         "method": (frozenset({"browser", "device-code", "key"}), ..., "method"),
         "key": (str, None, "key"),
+        "settings": (list, None, "settings"),
         "force": (bool, False, "force"),
     },
     "abort_login": {

@@ -835,6 +835,8 @@ class Login(CommandModel):
     `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too."""
     key: StrictStr | None = None
     """The key itself, printable ASCII characters without spaces around them; with the method `key` alone."""
+    settings: list[StrictStr] | None = None
+    """What is stored beside a key with the method `key`, each as `NAME=VALUE`; `auth_status` lists the names."""
     force: StrictBool = False
     """Whether a key may replace a stored login."""
 

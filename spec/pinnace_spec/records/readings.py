@@ -451,6 +451,19 @@ class Agents(OutputModel):
     """In the order in which they began."""
 
 
+class ProviderSetting(OutputModel):
+    """A setting of a provider, such as its account or region."""
+
+    name: NonEmpty
+    """The variable."""
+    about: NonEmpty
+    """What its value is."""
+    isSet: bool
+    """Whether the entry of auth.json or the environment has it."""
+    isAsked: bool
+    """Whether a client asks its user for it at a login; not what is set, nor what few need."""
+
+
 class ProviderAuth(OutputModel):
     """The credentials of a provider, as this process uses them; never a secret."""
 
@@ -468,7 +481,11 @@ class ProviderAuth(OutputModel):
     methods: list[LoginKind]
     """How `login` logs in to it."""
     variable: NonEmpty | None = None
-    """The variable that is the source."""
+    """The variable that is the source, or that the entry of auth.json has in place of a key."""
+    settings: list[ProviderSetting] | None = None
+    """What `login` stores beside a key, by its field `settings`; absent: the provider has none."""
+    needsKey: Literal[False] | None = None
+    """False: a `login` with `settings` may leave the key out, since a cloud has other credentials."""
     expiresAt: Count | None = None
     """Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is."""
     problem: NonEmpty | None = None

@@ -51,6 +51,25 @@ def test_a_key_is_chosen_entered_unseen_and_removed(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+def test_settings_are_asked_for_behind_the_key(tmp_path: Path) -> None:
+    """And in the place of one, where a cloud has other credentials."""
+
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            await screen.say("/login amazon-bedrock")
+            await opened(screen, InputDialog)
+            await screen.press("enter")
+            await screen.shows("AWS_PROFILE of amazon-bedrock: the name of a profile")
+            await screen.press(*"work", "enter")
+            await screen.shows("AWS_REGION of amazon-bedrock")
+            await screen.press("enter")
+            await screen.shows("amazon-bedrock: stored")
+            entry = {"type": "api_key", "env": {"AWS_PROFILE": "work"}}
+            assert json.loads(auth_file(tmp_path).read_text()) == {"amazon-bedrock": entry}
+
+    asyncio.run(check())
+
+
 def test_what_is_refused_or_left_stores_nothing(tmp_path: Path) -> None:
     async def check() -> None:
         async with terminal(tmp_path) as screen:
@@ -138,8 +157,8 @@ def test_a_browser_is_awaited_until_its_login_has_ended(tmp_path: Path) -> None:
         await screen.press("down", "enter")
         await opened(screen, InputDialog)
         await screen.shows("Log in to openrouter", "/auth?callback_url")
-        title = screen.app.screen._title
-        return str(title.splitlines()[1])
+        assert isinstance(screen.app.screen, InputDialog)
+        return screen.app.screen._title.splitlines()[1]
 
     with BrowserServer() as server:
         logins = {"openrouter": {"url": server.url}}

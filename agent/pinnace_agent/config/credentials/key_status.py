@@ -40,7 +40,7 @@ class KeyStatus(NamedTuple):
     source: KeySource | None = None
     """The first source with a key; None: there is none."""
     variable: str | None = None
-    """Its name, if that is the source."""
+    """Its name, if that is the source, or what the entry of auth.json has in place of a key."""
     is_usable: bool = False
     """Whether a request would have a key, as far as is known without running a command."""
     needs_command: bool = False
@@ -95,7 +95,8 @@ def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
             return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
     if names := ambient_variables(provider, env):
-        return KeyStatus(provider, "variable", " and ".join(names), is_usable=True)
+        is_stored = stored is not None and all(name in stored.env for name in names)
+        return KeyStatus(provider, "auth.json" if is_stored else "variable", " and ".join(names), is_usable=True)
     if stored is not None and stored.login is not None:
         return KeyStatus(provider, "login", problem=refused_login(provider, stored.login))
     for source, value in in_files:

@@ -244,6 +244,10 @@ class ModelRegistry:
         """Return where a provider's key comes from, as the next request would find it. Runs no command."""
         return self._keys.status(provider)
 
+    def env_of(self, provider: str) -> Mapping[str, str]:
+        """Return the environment as a provider's requests have it: with the variables of its entry in auth.json."""
+        return self._keys.env_of(provider)
+
     def login_of(self, provider: str) -> "Login | None":
         """Return the login of a provider, as this process last read or refreshed it."""
         return self._keys.login_of(provider)

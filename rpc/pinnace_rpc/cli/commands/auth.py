@@ -19,6 +19,12 @@ from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_ent
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.key_status import KeyStatus, key_status, login_kinds, status_record
 from pinnace_agent.config.credentials.logins import Login, is_token
+from pinnace_agent.config.credentials.provider_settings import (
+    SettingWrong,
+    asked_settings,
+    needs_key,
+    read_settings,
+)
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables, unset_variables
 from pinnace_agent.config.models.catalog import read_catalog
@@ -38,7 +44,6 @@ from pinnace_spec.wire.json_text import encode_record
 
 # Far more than any key: a file that was piped in by mistake is not read to its end.
 _MAX_KEY_BYTES: Final = 64 * 1024
-_ADDRESS_PART: Final = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # As wide as the longest id of the built-in catalog.
 _WIDTH: Final = 26
@@ -86,9 +91,9 @@ def login(provider: str, extensions: Sequence[str] = ()) -> int:
         from pinnace_rpc.cli.commands.extension_login import providers_with_logins
 
         if provider in providers_with_logins(extensions):
-            return _login(provider, None, None, False, False, False, tuple(extensions))
+            return _login(provider, None, None, False, False, (), False, tuple(extensions))
     way = _wanted_way(provider)
-    return _login(provider, None, None, way == "device-code", way == "browser", False, ())
+    return _login(provider, None, None, way == "device-code", way == "browser", (), False, ())
 
 
 _WAYS: Final[Mapping[LoginKind, str]] = {
@@ -119,6 +124,7 @@ def _login(
     env: str | None,
     device_code: bool,
     browser: bool,
+    settings: tuple[str, ...],
     force: bool,
     extension: tuple[str, ...],
 ) -> int:
@@ -132,6 +138,9 @@ def _login(
         raise UsageError("--key-command and --env exclude each other: use one of them")
     providers = read_catalog(_folder() / "models.json").providers()
     is_known = provider in providers
+    given = _read_settings(provider, settings)
+    if given and (device_code or browser or extension):
+        raise UsageError("--set stores a setting beside a key; it can't be combined with a login")
     if device_code or browser:
         if (device_code and browser) or extension or key_command is not None or env is not None:
             ways = ("--device-code", "--browser")[:: 1 if device_code else -1]
@@ -153,19 +162,10 @@ def _login(
         hint = did_you_mean(provider, providers)
         echo(f"pinnace: warning: no provider {provider} in the catalog or in models.json{hint}", is_error=True)
     path = _auth_file()
-    if key_command is not None:
-        if not key_command.strip():
-            raise UsageError("--key-command takes a shell command")
-        value, outcome = Secret(f"!{key_command}"), f"{path} names a command for its key"
-    elif env is not None:
-        if not _VARIABLE_NAME.fullmatch(env):
-            # Not repeated: it may be the key itself.
-            raise UsageError("--env takes the name of a variable")
-        unset = "" if os.environ.get(env) else ", which is not set now"
-        value, outcome = Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
-    else:
-        value, outcome = literal(Secret(_read_key(provider))), f"its key is stored in {path}"
-    variables = _asked_variables(provider)
+    value, outcome = _given_key(provider, key_command, env, path)
+    variables = {**_asked_settings(provider, given), **given}
+    if value is None and not variables:
+        raise CommandError("no key was given" if needs_key(provider) else "neither a key nor a setting was given")
     edited = _edited(
         path, provider, lambda: store_key(path, provider, value, replaces_login=force, variables=variables)
     )
@@ -176,6 +176,23 @@ def _login(
     return 0
 
 
+def _given_key(provider: str, key_command: str | None, env: str | None, path: Path) -> tuple[Secret | None, str]:
+    """Return a key as it is stored, and what to report; None: the provider needs none, and none was given."""
+    if key_command is not None:
+        if not key_command.strip():
+            raise UsageError("--key-command takes a shell command")
+        return Secret(f"!{key_command}"), f"{path} names a command for its key"
+    if env is not None:
+        if not _VARIABLE_NAME.fullmatch(env):
+            # Not repeated: it may be the key itself.
+            raise UsageError("--env takes the name of a variable")
+        unset = "" if os.environ.get(env) else ", which is not set now"
+        return Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
+    if key := _read_key(provider):
+        return literal(Secret(key)), f"its key is stored in {path}"
+    return None, f"its settings are stored in {path}"
+
+
 def _missing_variables(provider: str) -> list[str]:
     """Return the variables in the provider's address that nothing sets."""
     if read_catalog(_folder() / "models.json").has_own_address(provider):
@@ -184,18 +201,25 @@ def _missing_variables(provider: str) -> list[str]:
     return unset_variables(provider, {**os.environ, **({} if stored is None else stored.variables())})
 
 
-def _asked_variables(provider: str) -> dict[str, str]:
-    """Ask a terminal for the variables in the provider's address that nothing sets. An empty line leaves one out."""
-    if sys.stdin is None or not sys.stdin.isatty():
+def _asked_settings(provider: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Ask a terminal for the settings of a provider that nothing sets. An empty line leaves one out."""
+    if sys.stdin is None or not sys.stdin.isatty() or read_catalog(_folder() / "models.json").has_own_address(provider):
         return {}
+    stored = read_auth(_auth_file()).entries.get(provider)
+    env = {**os.environ, **({} if stored is None else stored.variables()), **given}
     found: dict[str, str] = {}
-    for name in _missing_variables(provider):
-        echo(f"{name} of {provider}, a part of its address:")
+    for setting in asked_settings(provider, env):
+        echo(f"{setting.name} of {provider}, {setting.about} (none: Enter):")
         if value := sys.stdin.readline().strip():
-            if not _ADDRESS_PART.fullmatch(value):
-                raise CommandError(f"{name} is letters, digits, dashes and underscores; nothing was stored")
-            found[name] = value
+            found |= _read_settings(provider, [f"{setting.name}={value}"])
     return found
+
+
+def _read_settings(provider: str, words: Sequence[str]) -> dict[str, str]:
+    try:
+        return read_settings(provider, words)
+    except SettingWrong as error:
+        raise CommandError(f"{error}; nothing was stored") from None
 
 
 def _keep_login(provider: str, login: Login) -> int:
@@ -262,6 +286,13 @@ _LOGIN: Final = Subcommand(
             "browser",
             "Log in in a browser that comes back to this machine, or whose last address is pasted.",
         ),
+        Option(
+            ("--set",),
+            "settings",
+            "Also store a setting of the provider, such as its account or region.",
+            "NAME=VALUE",
+            repeats=True,
+        ),
         Option(("--force",), "force", "Also replace a login."),
         Option(
             ("-e", "--extension"),
@@ -321,7 +352,9 @@ def _read_key(provider: str) -> str:
         raise CommandError("stdin is closed: pipe the key in, or type it at a terminal")
     key = _ask(provider) if sys.stdin.isatty() else _read_piped()
     if not key:
-        raise CommandError("no key was given")
+        if needs_key(provider):
+            raise CommandError("no key was given")
+        return ""
     if not is_token(key):
         raise CommandError("a key is one line of printable ASCII characters; nothing was stored")
     if legacy_variable(Secret(key), os.environ).reveal() != key:
@@ -338,7 +371,8 @@ def _ask(provider: str) -> str:
         # An interrupt must restore the echo of the terminal.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return getpass(f"Key for {provider} (not shown): ").strip()
+            none = "" if needs_key(provider) else "; none: Enter"
+            return getpass(f"Key for {provider} (not shown{none}): ").strip()
         except GetPassWarning:
             raise CommandError("this terminal would show the key: pipe it in") from None
         except EOFError:
@@ -396,7 +430,9 @@ def _statuses(providers: Iterable[str] | None, own: Sequence[str] = ()) -> list[
 def _where(status: KeyStatus) -> str:
     if status.source is None:
         return "no key"
-    where = f"variable {status.variable}" if status.source == "variable" else _SOURCES[status.source]
+    where = _SOURCES.get(status.source, "")
+    if status.variable is not None:
+        where = f"variable {status.variable}" if status.source == "variable" else f"{status.variable} in auth.json"
     if status.needs_command:
         return f"{where}: what a command prints (it was not run)"
     return f"{where}: {status.problem}" if status.problem is not None else where
