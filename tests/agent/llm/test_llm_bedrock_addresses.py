@@ -85,7 +85,7 @@ async def test_a_role_is_asked_for_at_the_address_of_its_profile(tmp_path: Path)
             (server.url, "STS answers with the status 403: AccessDenied"),
             (
                 "http://evil.example",
-                r"the address of STS .AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL or endpoint_url. must",
+                r"STS .AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL or endpoint_url. must",
             ),
         ):
             address = f"[services local]\nsts =\n  endpoint_url = {url}\n"

@@ -2,9 +2,9 @@
 
 Decides which files are read, and what they hold: in `config` a section is `profile NAME`, `sso-session NAME` or
 `services NAME`, except for the profile `default`; in `credentials` it is the name of a profile. Indented lines belong
-to the setting before them, if that has no value of its own: `s3 =`, below it `endpoint_url = …`. What `credentials` says of a profile takes
-precedence. A line that is no setting is passed over, as by AWS's clients. Blocking. Independent of what settings mean.
-Source: AWS SDKs and Tools Reference, "Shared config and credentials files".
+to the setting before them, if that has no value of its own: `s3 =`, below it `endpoint_url = …`. What `credentials`
+says of a profile takes precedence. A line that is no setting is passed over, as by AWS's clients. Blocking. Independent
+of what settings mean. Source: AWS SDKs and Tools Reference, "Shared config and credentials files".
 """
 
 from collections.abc import Mapping
