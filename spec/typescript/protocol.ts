@@ -3119,6 +3119,15 @@ export interface CacheMisses {
   reasons: MissedFor[];
 }
 
+/** What requests have used that only kept a provider's cache alive. It is a part of the totals. */
+export interface CacheWarming {
+  requests: number;
+  /** A number of tokens; null while it is not known. */
+  tokens: Tokens;
+  /** US dollars. */
+  cost: number;
+}
+
 /** The messages of the queue, if the abort cleared it. */
 export interface Cleared {
   /** The messages that were removed from the queue. */
@@ -4118,7 +4127,7 @@ export interface State {
 
 /**
  * With the totals of the whole session, and what its requests missed of a cache.
- * Rules: R-STA-11.
+ * Rules: R-STA-11, R-STA-12.
  */
 export interface Stats {
   /** The path of the session file; absent for a session in memory. */
@@ -4154,6 +4163,8 @@ export interface Stats {
    * This program's alone.
    */
   cacheMisses: CacheMisses;
+  /** Of the whole session (R-STA-12), and in its totals, too. */
+  cacheWarming: CacheWarming;
 }
 
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";

@@ -256,6 +256,15 @@ class CacheMisses(_Missed):
         return self
 
 
+class CacheWarming(OutputModel):
+    """What requests have used that only kept a provider's cache alive. It is a part of the totals."""
+
+    requests: Count
+    tokens: Tokens
+    cost: Amount
+    """US dollars."""
+
+
 class _OfSession(OutputModel):
     sessionFile: NonEmpty | None = None
     sessionId: NonEmpty
@@ -275,6 +284,8 @@ class Stats(_Stats):
     session: Totals
     cacheMisses: CacheMisses
     """Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`."""
+    cacheWarming: CacheWarming
+    """Of the whole session (R-STA-12), and in its totals, too."""
 
 
 class ForkMessage(OutputModel):

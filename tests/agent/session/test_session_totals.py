@@ -52,6 +52,23 @@ def test_whatever_asked_a_model_counts(spender: Entry) -> None:
     assert ONCE == file_totals([spender])
 
 
+def test_what_warming_has_used_is_also_counted_alone() -> None:
+    """R-STA-12: of all branches, as the list grows and is cut, and read once."""
+    warm, other = entry("usage", kind="cache_warm", usage=USAGE), entry("usage", kind="subagent", usage=USAGE)
+    entries, running = EntryList([message("assistant", usage=USAGE), warm, other]), RunningTotals()
+    assert {"requests": 1, "tokens": TOKENS, "cost": 0.5} == running.warming_of(entries)
+    assert (45, 1.5) == (running.of(entries)["tokens"]["total"], running.of(entries)["cost"])
+    entries.append(warm)
+    assert (2, 30, 1.0) == (
+        running.warming_of(entries)["requests"],
+        running.warming_of(entries)["tokens"]["total"],
+        running.warming_of(entries)["cost"],
+    )
+    for _ in range(3):
+        entries.pop()
+    assert {"requests": 0, "tokens": NONE, "cost": 0} == running.warming_of(entries)
+
+
 def test_all_branches_count_also_what_was_compacted() -> None:
     spent = [message("assistant", usage=USAGE), entry("compaction"), message("assistant", usage=USAGE)]
 

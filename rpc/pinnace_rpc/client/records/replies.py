@@ -197,6 +197,15 @@ class CacheMisses(TypedDict):
     """What adds up to it."""
 
 
+class CacheWarming(TypedDict):
+    """What requests have used that only kept a provider's cache alive. It is a part of the totals."""
+
+    requests: int
+    tokens: Tokens
+    cost: float
+    """US dollars."""
+
+
 class Stats(TypedDict):
     """Messages and usage of the whole session: of all branches, compacted parts included.
 
@@ -216,6 +225,8 @@ class Stats(TypedDict):
     session: NotRequired[Totals]
     cacheMisses: NotRequired[CacheMisses]
     """Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`."""
+    cacheWarming: NotRequired[CacheWarming]
+    """Of the whole session (R-STA-12), and in its totals, too."""
 
 
 class ForkMessage(TypedDict):
