@@ -7,7 +7,7 @@ use.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pinnace_agent.config.credentials.logins import LoginCancelled
+from pinnace_agent.config.credentials.logins import LoginCallbacks, LoginCancelled
 from pinnace_agent.extensions.api.api import ExtensionAPI
 from pinnace_agent.extensions.api.contexts import CommandContext, Context, ReplacedContext, ToolContext
 from pinnace_agent.extensions.api.registering import Completion, NotAvailableError
@@ -39,7 +39,6 @@ from pinnace_agent.extensions.events.results import (
 )
 from pinnace_agent.extensions.ports.host_view import CommandInfo, ContextUsage, SessionResult, ToolInfo
 from pinnace_agent.extensions.registration.provider_config import (
-    LoginCallbacks,
     OAuth,
     ProviderConfig,
     RefreshContext,

@@ -243,7 +243,7 @@ export interface AbortToolCommand {
 
 /**
  * Read where the credentials of each provider come from, and how to log in. No answer has a secret.
- * Rules: C-11, C-9, R-KEY-01.
+ * Rules: C-11, C-9, R-KEY-01, R-KEY-07.
  * This program's alone.
  */
 export interface AuthStatusCommand {
@@ -738,7 +738,7 @@ export interface ListSessionsCommand {
 
 /**
  * Store a key of a provider, or log in to it. It is answered at its end: the models can be used.
- * Rules: R-KEY-01, R-KEY-02, R-KEY-03, R-KEY-04, R-KEY-06.
+ * Rules: R-KEY-01, R-KEY-02, R-KEY-03, R-KEY-04, R-KEY-06, R-KEY-07.
  * This program's alone.
  */
 export interface LoginCommand {
@@ -748,8 +748,8 @@ export interface LoginCommand {
   id?: string | number | null;
   /** The provider, as `auth_status` lists it. */
   provider: string;
-  /** `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`). `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too. */
-  method: "key" | "device-code" | "browser";
+  /** `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`). `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too. `extension`: as the extension that registers the provider does, which asks by dialogs and may show an address. */
+  method: "key" | "device-code" | "browser" | "extension";
   /** The key itself, printable ASCII characters without spaces around them; with the method `key` alone. */
   key?: string | null;
   /** What is stored beside a key with the method `key`, each as `NAME=VALUE`; `auth_status` lists the names. */
@@ -2432,7 +2432,7 @@ export interface LoginEnd {
 
 /**
  * A login waits for its user, who uses a browser. `login_end` follows, whatever becomes of it.
- * Rules: R-KEY-03, R-KEY-06.
+ * Rules: R-KEY-03, R-KEY-06, R-KEY-07.
  * This program's alone.
  */
 export interface LoginStart {
@@ -2444,8 +2444,8 @@ export interface LoginStart {
   url: string;
   /** What the user enters there, with the method `device-code`. */
   userCode?: string;
-  /** When the login is given up, in milliseconds since the epoch. */
-  expiresAt: number;
+  /** When the login is given up, in milliseconds since the epoch; absent: that is not known. */
+  expiresAt?: number;
 }
 
 /**
@@ -3449,7 +3449,7 @@ export interface InputRequest {
   placeholder?: string;
   /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
-  /** The provider of the `login` that the question belongs to; another answer than a text does not end the login. */
+  /** The provider of the `login` that the question belongs to. With the method `browser` another answer than a text does not end it. */
   loginProvider?: string;
 }
 
@@ -3700,7 +3700,7 @@ export interface ProviderAuth {
   /** The variables that may hold a key. */
   variables: string[];
   /** How `login` logs in to it. */
-  methods: ("key" | "device-code" | "browser")[];
+  methods: ("key" | "device-code" | "browser" | "extension")[];
   /** The variable that is the source, or that the entry of auth.json has in place of a key. */
   variable?: string;
   /** What `login` stores beside a key, by its field `settings`; absent: the provider has none. */
@@ -3831,6 +3831,8 @@ export interface SelectRequest {
    * This program's alone.
    */
   url?: string;
+  /** The provider of the `login` that the question belongs to. */
+  loginProvider?: string;
 }
 
 /** A line of a session file. Open: entries of other programs and generations are passed on as they are. */

@@ -478,7 +478,8 @@ class Commands(ABC):
             provider: The provider, as `auth_status` lists it.
             method: `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser
                 (`login_start`). `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what
-                it was sent to, too.
+                it was sent to, too. `extension`: as the extension that registers the provider does, which asks by
+                dialogs and may show an address.
             key: The key itself, printable ASCII characters without spaces around them; with the method `key` alone.
             settings: What is stored beside a key with the method `key`, each as `NAME=VALUE`; `auth_status` lists the
                 names.

@@ -76,7 +76,7 @@ def statuses(registry: "ModelRegistry", provider: str | None) -> Data:
 def shown(registry: "ModelRegistry", provider: str) -> Data:
     """Return what clients are shown of the credentials of a provider."""
     status = registry.key_status(provider)
-    record = {**status_record(status), "methods": list(login_kinds(provider))}
+    record = {**status_record(status), "methods": list(ways_of(registry, provider))}
     if provider in PROVIDER_SETTINGS:
         env = registry.env_of(provider)
         asked = asked_settings(provider, env)
@@ -95,6 +95,14 @@ def shown(registry: "ModelRegistry", provider: str) -> Data:
     if login is not None and login.expires_ms >= 0:
         record["expiresAt"] = int(login.expires_ms)
     return record
+
+
+def ways_of(registry: "ModelRegistry", provider: str) -> "tuple[LoginKind, ...]":
+    """Return how credentials of a provider are got that can be stored. Logins of an extension replace our own."""
+    kinds = login_kinds(provider)
+    if registry.own_login(provider) is None:
+        return kinds
+    return (*(each for each in kinds if each == "key"), "extension")
 
 
 class Logins:
@@ -148,7 +156,7 @@ class Logins:
             REDACTOR.learn(command.key)
         registry = agent.profile.registry
         provider = _known(registry, command.provider)
-        methods = login_kinds(provider)
+        methods = ways_of(registry, provider)
         if command.method not in methods:
             raise _invalid("login", "method", errors.no_such_method(methods))
         if command.method == "key":
@@ -175,7 +183,8 @@ class Logins:
         provider = _known(registry, command.provider)
         path = _path(registry)
         self._end_one(provider, _REPLACED)
-        self._edit(agent, provider, partial(_remove, path, provider, is_forced=command.force), ended)
+        may_log_in = command.force or has_login(provider) or registry.own_login(provider) is not None
+        self._edit(agent, provider, partial(_remove, path, provider, removes_login=may_log_in), ended)
 
     def _abort(self, provider: str | None) -> None:
         """End the login of a provider, or all; each is answered. Nothing happens if none waits."""
@@ -195,18 +204,23 @@ class Logins:
     def _wait(self, agent: "AgentReads", provider: str, method: "LoginKind", path: Path, ended: Ended) -> None:
         """Let the user log in with a code or in a browser, and store the login."""
         job = f"login:{next(self._numbers)}"
+        own = agent.profile.registry.own_login(provider)
         outcome: list[Login | errors.ProtocolError] = []
         is_announced = False
 
-        def announce(address: str, user_code: str | None, expires_in_s: float) -> None:
+        def announce(address: str, user_code: str | None, expires_in_s: float | None) -> None:
             nonlocal is_announced
             is_announced = True
             record: dict[str, object] = {"type": "login_start", "provider": provider, "url": address}
             if user_code is not None:
                 record["userCode"] = user_code
-            agent.emitter.emit({**record, "expiresAt": round((time.time() + expires_in_s) * 1000)})
+            if expires_in_s is not None:
+                record["expiresAt"] = max(1, round((time.time() + expires_in_s) * 1000))
+            agent.emitter.emit(record)
 
         def finish(data: Data | errors.ProtocolError | None) -> None:
+            if own is not None and not isinstance(data, errors.ProtocolError):
+                own.stored()
             if is_announced:
                 record: dict[str, object] = {"type": "login_end", "provider": provider, "success": True}
                 if isinstance(data, errors.ProtocolError):
@@ -221,12 +235,12 @@ class Logins:
 
         async def work() -> None:
             if method == "browser":
-                if self._dialogs is None:
-                    from pinnace_agent.extensions.services.dialogs import DialogTable
-
-                    self._dialogs = DialogTable(agent.emitter.emit)
-                user = _Pasting(provider, announce, self._dialogs)
+                user = _Pasting(provider, announce, self._table(agent))
                 outcome.append(await _log_in_by_browser(provider, path.parent, user))
+            elif own is not None:
+                from pinnace_rpc.server.extension_login import log_in_by_extension
+
+                outcome.append(await log_in_by_extension(provider, own, announce, self._table(agent), agent.emitter))
             else:
                 outcome.append(await _log_in(provider, path.parent, announce))
 
@@ -237,6 +251,8 @@ class Logins:
             got = outcome[-1] if outcome else errors.ClientError(*_CLOSING)
             if failure is not None:
                 got = errors.InternalError(f"Internal error: {failure}")
+            if isinstance(got, Login) and agent.profile.registry.own_login(provider) is not own:
+                got = errors.ClientError(errors.LOGIN_PROVIDER_GONE, errors.ErrorCode.ABORTED)
             if isinstance(got, Login):
                 learn_login(got)
                 self._edit(agent, provider, partial(_store_login, path, provider, got), finish)
@@ -245,6 +261,13 @@ class Logins:
 
         self._waiting[provider] = stop
         agent.jobs.start(job, work, over)
+
+    def _table(self, agent: "AgentReads") -> "DialogTable":
+        if self._dialogs is None:
+            from pinnace_agent.extensions.services.dialogs import DialogTable
+
+            self._dialogs = DialogTable(agent.emitter.emit)
+        return self._dialogs
 
     def _edit(self, agent: "AgentReads", provider: str, edit: Callable[[], "_Read"], ended: Ended) -> None:
         """Change auth.json in a thread, and let the models of the provider be used as it says now."""
@@ -306,14 +329,14 @@ def _invalid(command: str, field: str, problem: str) -> errors.ClientError:
     return errors.ClientError(errors.invalid_field(command, field, problem), errors.ErrorCode.INVALID_FIELD)
 
 
-_Announce = Callable[[str, str | None, float], None]
+Announce = Callable[[str, str | None, float | None], None]
 """Takes the address to open, the code to enter there, if there is one, and for how many seconds that is good."""
 
 
 class _Pasting:
     """The user of a login in a browser, who may paste what it was sent to into a dialog."""
 
-    def __init__(self, provider: str, announce: _Announce, dialogs: "DialogTable") -> None:
+    def __init__(self, provider: str, announce: Announce, dialogs: "DialogTable") -> None:
         self._provider = provider
         self._announce = announce
         self._dialogs = dialogs
@@ -341,7 +364,7 @@ def _question(provider: str, page: "LoginPage", problem: str | None) -> str:
     return "\n".join(lines)
 
 
-async def _log_in(provider: str, folder: Path, announce: _Announce) -> Login | errors.ProtocolError:
+async def _log_in(provider: str, folder: Path, announce: Announce) -> Login | errors.ProtocolError:
     """Wait until the user has entered the code; cancelling gives up."""
     from pinnace_agent.config.credentials.login_methods import device_login_of  # it imports the HTTP client
 
@@ -391,8 +414,7 @@ def _store_login(path: Path, provider: str, login: Login) -> _Read:
     return _edited(path, partial(store_login, path, provider, login, check=_CHECK))
 
 
-def _remove(path: Path, provider: str, *, is_forced: bool) -> _Read:
-    removes_login = is_forced or has_login(provider)
+def _remove(path: Path, provider: str, *, removes_login: bool) -> _Read:
     try:
         return _edited(path, partial(remove_entry, path, provider, removes_login=removes_login, check=_CHECK))
     except LoginInTheWay:

@@ -832,7 +832,8 @@ class Login(CommandModel):
     """The provider, as `auth_status` lists it."""
     method: LoginKind
     """`key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`).
-    `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too."""
+    `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too.
+    `extension`: as the extension that registers the provider does, which asks by dialogs and may show an address."""
     key: StrictStr | None = None
     """The key itself, printable ASCII characters without spaces around them; with the method `key` alone."""
     settings: list[StrictStr] | None = None

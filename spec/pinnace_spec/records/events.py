@@ -577,7 +577,7 @@ class LoginStart(OutputModel):
     provider: NonEmpty
     url: NonEmpty
     userCode: NonEmpty | None = None
-    expiresAt: Positive
+    expiresAt: Positive | None = None
 
 
 class LoginEnd(OutputModel):

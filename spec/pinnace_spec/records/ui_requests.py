@@ -40,6 +40,8 @@ class Select(SeedSelect):
     """Of a question whether something may happen: what each option means, in the order of `options`."""
     url: str | None = None
     """The address that the user is asked to open; the first option says that it was opened, the second declines."""
+    loginProvider: NonEmpty | None = None
+    """The provider of the `login` that the question belongs to."""
 
     @model_validator(mode="after")
     def _has_a_kind_for_each_option(self) -> Self:
@@ -71,7 +73,8 @@ class Input(SeedInput):
 
     method: Literal["input"]
     loginProvider: NonEmpty | None = None
-    """The provider of the `login` that the question belongs to; another answer than a text does not end the login."""
+    """The provider of the `login` that the question belongs to. With the method `browser` another answer than a text
+    does not end it."""
 
 
 class Editor(_Dialog):

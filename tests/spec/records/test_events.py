@@ -154,7 +154,17 @@ OPTIONAL = {
     *("remedy", "source", "sessionFile"),
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
     *("assistantEntryId", "callIndex", "gated", "error"),
-    *("userCode", "statusText", "widgetLines", "widgetPlacement", "details", "errorCode", "status", "attempts"),
+    *(
+        "userCode",
+        "expiresAt",
+        "statusText",
+        "widgetLines",
+        "widgetPlacement",
+        "details",
+        "errorCode",
+        "status",
+        "attempts",
+    ),
 }
 
 

@@ -180,3 +180,57 @@ class LoginMethod(Protocol):
     def api_key(self, credentials: JsonObject) -> str:
         """Return the key that requests carry."""
         ...
+
+
+class LoginCallbacks(Protocol):
+    """The dialogs and displays of `login`. Waiting methods are cancelled with the login."""
+
+    def on_auth(self, url: str, instructions: str | None = None) -> None:
+        """Show the URL at which the user logs in."""
+        ...
+
+    def on_device_code(self, user_code: str, verification_uri: str, expires_in_s: float | None = None) -> None:
+        """Show the code that the user enters at a URL."""
+        ...
+
+    def on_progress(self, message: str) -> None:
+        """Show progress."""
+        ...
+
+    async def on_prompt(self, message: str, placeholder: str | None = None, *, allow_empty: bool = False) -> str:
+        """Let the user enter a line.
+
+        Raises:
+            LoginCancelled: The user cancelled it, or the line is empty and may not be.
+        """
+        ...
+
+    async def on_manual_code_input(self) -> str:
+        """Let the user paste the code, or the URL that the browser was redirected to; raises as `on_prompt` does."""
+        ...
+
+    async def on_select(self, message: str, options: Mapping[str, str]) -> str | None:
+        """Let the user choose one of the options, labels by id; returns the id, or None if cancelled."""
+        ...
+
+
+class OwnLogin(LoginMethod, Protocol):
+    """The logins of a provider that an extension has registered."""
+
+    @property
+    def name(self) -> str:
+        """Of the provider, for users."""
+        ...
+
+    async def log_in(self, callbacks: LoginCallbacks) -> Login:
+        """Let the user log in.
+
+        Raises:
+            ValueError: The login failed; the text says why.
+            LoginCancelled: The user cancelled it.
+        """
+        ...
+
+    def stored(self) -> None:
+        """Have the models requested anew: a login was stored. Never waits."""
+        ...

@@ -29,7 +29,7 @@ from pinnace_spec.rules.errors import ClientError, ErrorCode
 
 if TYPE_CHECKING:
     from pinnace_agent.config.credentials.key_status import KeyStatus
-    from pinnace_agent.config.credentials.logins import Login, LoginMethod
+    from pinnace_agent.config.credentials.logins import Login, OwnLogin
     from pinnace_agent.llm.providers import Provider
 
 __all__ = ["ModelRegistry", "ProviderCode", "clamp_level", "next_level", "supported_levels"]
@@ -54,7 +54,7 @@ class ProviderCode(NamedTuple):
     """The API of the models that the code serves; None: none."""
     provider: "Provider | None" = None
     """The provider that serves them; None: the extension is only inspected."""
-    login: "LoginMethod | None" = None
+    login: "OwnLogin | None" = None
     """The code that refreshes and uses logins of the provider."""
 
 
@@ -247,6 +247,11 @@ class ModelRegistry:
     def env_of(self, provider: str) -> Mapping[str, str]:
         """Return the environment as a provider's requests have it: with the variables of its entry in auth.json."""
         return self._keys.env_of(provider)
+
+    def own_login(self, provider: str) -> "OwnLogin | None":
+        """Return the logins of an extension for a provider; None: no extension has registered any."""
+        code = self._code.get(provider)
+        return None if code is None else code.login
 
     def login_of(self, provider: str) -> "Login | None":
         """Return the login of a provider, as this process last read or refreshed it."""

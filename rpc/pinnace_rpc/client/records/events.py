@@ -517,7 +517,7 @@ class LoginStart(TypedDict):
     provider: str
     url: str
     userCode: NotRequired[str]
-    expiresAt: int
+    expiresAt: NotRequired[int]
 
 
 class LoginEnd(TypedDict):

@@ -26,6 +26,8 @@ class Select(TypedDict):
     """Of a question whether something may happen: what each option means, in the order of `options`."""
     url: NotRequired[str]
     """The address that the user is asked to open; the first option says that it was opened, the second declines."""
+    loginProvider: NotRequired[str]
+    """The provider of the `login` that the question belongs to."""
 
 
 class Confirm(TypedDict):
@@ -53,7 +55,8 @@ class Input(TypedDict):
     placeholder: NotRequired[str]
     timeout: NotRequired[int]
     loginProvider: NotRequired[str]
-    """The provider of the `login` that the question belongs to; another answer than a text does not end the login."""
+    """The provider of the `login` that the question belongs to. With the method `browser` another answer than a text
+    does not end it."""
 
 
 class Editor(TypedDict):

@@ -251,7 +251,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "LoginStart.provider": "The provider.",
     "LoginStart.url": "What the user opens in a browser: an address of the web.",
     "LoginStart.userCode": "What the user enters there, with the method `device-code`.",
-    "LoginStart.expiresAt": "When the login is given up, in milliseconds since the epoch.",
+    "LoginStart.expiresAt": "When the login is given up, in milliseconds since the epoch; absent: that is not known.",
     "LoginEnd.provider": "The provider.",
     "LoginEnd.success": "Whether the login is stored, and the models of the provider can be used.",
     "LoginEnd.error": "Why not.",
