@@ -8,7 +8,7 @@ What is stored counts at once.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from rich.text import Text
 
@@ -23,6 +23,7 @@ _WAYS: Final[Mapping[str, str]] = {
     _KEY: "Enter a key",
     "device-code": "Log in with a code, in a browser",
     "browser": "Log in in a browser on the agent's machine, or paste what it was sent to",
+    "extension": "Log in as the provider's extension does",
 }
 
 
@@ -35,7 +36,7 @@ class Logins:
         self._announced: dict[str, asyncio.Future[Record]] = {}
         """By provider: the `login_start` that is awaited."""
         self._browsing: set[str] = set()
-        """The providers that this terminal's user logs in to in a browser."""
+        """The providers that this terminal's user logs in to and whose logins ask questions."""
 
     def take(self, event: Record) -> None:
         """Take a `login_start`; that of another client is not for this user."""
@@ -62,7 +63,7 @@ class Logins:
         if method == "browser":
             await self._use_browser(name)
         elif method != _KEY:
-            await self._enter_code(name)
+            await self._enter_code(name, "extension" if method == "extension" else "device-code")
         elif not await self._store_key(provider):
             return
         self._terminal.transcript.notice(f"{name}: stored; /model lists its models")
@@ -136,16 +137,18 @@ class Logins:
         finally:
             self._browsing.discard(provider)
 
-    async def _enter_code(self, provider: str) -> None:
-        """Show the code of a login until that has ended.
+    async def _enter_code(self, provider: str, method: Literal["device-code", "extension"]) -> None:
+        """Show the code of a login, or the address of an extension's, until that has ended.
 
         Raises:
             CommandFailed: It has ended without a login, as when the user has left the question.
         """
         client = self._terminal.client
         announced = self._announced[provider] = asyncio.get_running_loop().create_future()
-        login = asyncio.ensure_future(cast("Awaitable[object]", client.login(provider, "device-code")))
+        login = asyncio.ensure_future(cast("Awaitable[object]", client.login(provider, method)))
         question: asyncio.Future[str | None] | None = None
+        if method == "extension":
+            self._browsing.add(provider)
         try:
             await asyncio.wait({login, announced}, return_when=asyncio.FIRST_COMPLETED)
             if announced.done() and not login.done():
@@ -156,6 +159,7 @@ class Logins:
             await login
         finally:
             del self._announced[provider]
+            self._browsing.discard(provider)
             announced.cancel()
             for each in (login, question):
                 if each is not None:
@@ -163,16 +167,13 @@ class Logins:
 
 
 def _code_dialog(announced: Record) -> Notice:
-    ends = datetime.fromtimestamp(number(announced, "expiresAt") / 1000)
-    details = Text("\n").join(
-        [
-            Text(""),
-            Text(text(announced, "url"), "underline"),
-            Text(text(announced, "userCode"), "bold"),
-            Text(f"The code is good until {ends:%H:%M}. Escape: cancel", "dim"),
-        ]
-    )
-    return Notice(f"Log in to {text(announced, 'provider')}: open the address and enter the code.", details)
+    code, until = text(announced, "userCode"), "Escape: cancel"
+    if ends_ms := number(announced, "expiresAt"):
+        until = f"It is good until {datetime.fromtimestamp(ends_ms / 1000):%H:%M}. {until}"
+    lines = [Text(""), Text(text(announced, "url"), "underline"), Text(code, "bold"), Text(until, "dim")]
+    details = Text("\n").join(each for each in lines if each.plain or each is lines[0])
+    task = "open the address and enter the code" if code else "open the address"
+    return Notice(f"Log in to {text(announced, 'provider')}: {task}.", details)
 
 
 def _row(provider: Record) -> str:

@@ -15,8 +15,9 @@ from typing import Final
 
 import trio
 
-from pinnace_agent.core.json_access import as_object, as_text
+from pinnace_agent.core.json_access import as_object
 from pinnace_rpc.acp.core import EditorAgent, Record
+from pinnace_rpc.acp.dialogs import form_of
 from pinnace_rpc.acp.figures import data_of
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.abilities import Abilities
@@ -25,8 +26,11 @@ from pinnace_rpc.acp.translation.shown import Json
 from pinnace_spec.records.messages import LoginKind
 from pinnace_spec.rules.errors import LOGIN_ABORTED, LOGIN_REPLACED, SHUTTING_DOWN
 
-_OPTIONS: Final[Mapping[LoginKind, str]] = {"device-code": "--device-code", "browser": "--browser"}
-_PASTED: Final = "redirect"
+_OPTIONS: Final[Mapping[LoginKind, str]] = {
+    "device-code": "--device-code",
+    "browser": "--browser",
+    "extension": "-e FILE",
+}
 _MINUTE_S: Final = 60.0
 
 StartAgent = Callable[[], Awaitable[EditorAgent]]
@@ -90,7 +94,7 @@ class Logins:
         core = await self._start()
         try:
             for provider in providers:
-                data_of(await core.ask("logout", provider=provider))
+                data_of(await core.ask("logout", provider=provider, force=True))  # it can be made again
                 self._made.pop(provider, None)
         finally:
             core.close()
@@ -127,8 +131,8 @@ class _Login:
         self._answered = trio.Event()
         self._asked: int | None = None
         """What the client was asked to show, while it has not answered."""
-        self._asked_to_paste: dict[str, int] = {}
-        """The questions for what the browser was sent to, by the dialogs of the agent."""
+        self._questions: dict[str, int] = {}
+        """The forms that are open, by the dialogs of the agent."""
         self._core: EditorAgent | None = None
         self._elicitation = ""
         """The id of the address that the client was asked to open; empty: of none."""
@@ -145,6 +149,8 @@ class _Login:
             with self._scope:
                 core = self._core = await start()
                 core.listen(self._take)
+                if self._method == "extension":  # it is loaded behind the answer
+                    await core.ask("auth_status")
                 core.send("login", {"provider": self._provider, "method": self._method}, self._take_answer)
                 await core.until(self._answered)
             if self._answer is None:
@@ -155,7 +161,7 @@ class _Login:
                 self._outbox.notify("elicitation/complete", {"elicitationId": self._elicitation})
             return shown
         finally:
-            for asked in (self._asked, *self._asked_to_paste.values()):
+            for asked in (self._asked, *self._questions.values()):
                 if asked is not None:
                     self._outbox.withdraw(asked)
             if core is not None:
@@ -169,13 +175,11 @@ class _Login:
     def _take(self, record: Record) -> None:
         """Show the user what to do."""
         match record["type"]:
-            case "login_start" if self._method == "device-code" or self._has_addresses:
+            case "login_start" if self._method != "browser" or self._has_addresses:
                 self._show(record)
             case "extension_ui_request" if record.get("loginProvider") == self._provider:
-                self._ask_to_paste(str(record.get("id")), str(record.get("title")))
-            case "extension_ui_resolved" if (
-                asked := self._asked_to_paste.pop(str(record.get("id")), None)
-            ) is not None:
+                self._ask_user(str(record.get("id")), record)
+            case "extension_ui_resolved" if (asked := self._questions.pop(str(record.get("id")), None)) is not None:
                 self._outbox.withdraw(asked)
             case _:
                 pass
@@ -194,34 +198,39 @@ class _Login:
             said = f"To log in to {self._provider}, {task}{within}."
             params |= {"mode": "url", "elicitationId": self._elicitation, "url": address, "message": said}
         else:
-            said = f"To log in to {self._provider}, open {address} and enter the code {code}{within}."
+            task = f"open {address}" if code is None else f"open {address} and enter the code {code}"
+            said = f"To log in to {self._provider}, {task}{within}."
             params |= {"mode": "form", "message": said, "requestedSchema": {"type": "object", "properties": {}}}
         self._asked = self._outbox.ask("elicitation/create", params, self._take_reply)
 
-    def _ask_to_paste(self, dialog: str, title: str) -> None:
-        """Ask for what the browser was sent to, beside the address; in its place for a client without addresses."""
+    def _ask_user(self, dialog: str, record: Record) -> None:
+        """Ask by a form: what a browser was sent to, beside the address that the client opens; what an extension asks.
+
+        Without forms it is answered with nothing: the browser may come, and an extension gives up.
+        """
         if not self._has_forms:
             self._answer_dialog(dialog, None)
             return
-        field = {"type": "string", "title": "Address that the browser was sent to, or the code"}
-        schema = {"type": "object", "properties": {_PASTED: field}, "required": [_PASTED]}
-        params = {"requestId": self._request, "mode": "form", "message": title, "requestedSchema": schema}
+        properties, read = form_of(record)
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        message = str(record.get("title"))
+        params = {"requestId": self._request, "mode": "form", "message": message, "requestedSchema": schema}
 
         def take(reply: Reply) -> None:
-            del self._asked_to_paste[dialog]
+            del self._questions[dialog]
             result = as_object(reply.result) or {}
             if result.get("action") == "accept":
-                self._answer_dialog(dialog, as_text((as_object(result.get("content")) or {}).get(_PASTED)) or "")
-            elif self._has_addresses:
+                self._answer_dialog(dialog, read(as_object(result.get("content")) or {}))
+            elif self._method == "browser" and self._has_addresses:
                 self._answer_dialog(dialog, None)  # the browser may come
             else:
                 self._take_reply(reply)
 
-        self._asked_to_paste[dialog] = self._outbox.ask("elicitation/create", params, take)
+        self._questions[dialog] = self._outbox.ask("elicitation/create", params, take)
 
-    def _answer_dialog(self, dialog: str, value: str | None) -> None:
+    def _answer_dialog(self, dialog: str, given: Json | None) -> None:
         assert self._core is not None  # it has asked
-        answer: dict[str, object] = {"cancelled": True} if value is None else {"value": value}
+        answer: Json = {"cancelled": True} if given is None else given
         self._core.post({"type": "extension_ui_response", "id": dialog, **answer})
 
     def _take_reply(self, reply: Reply) -> None:

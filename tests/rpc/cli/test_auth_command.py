@@ -339,6 +339,32 @@ def test_settings_are_given_by_an_option(run: Run, tmp_path: Path) -> None:
     assert (2, before) == (done.returncode, stored(tmp_path))
 
 
+def test_the_status_shows_logins_of_installed_extensions(run: Run, tmp_path: Path) -> None:
+    """Not for a provider of the catalog, whose state needs no extension."""
+    (tmp_path / "extensions").mkdir()
+    marker = tmp_path / "loaded"
+    (tmp_path / "extensions" / "corp.py").write_text(
+        f"""
+def extension(pi):
+    open({str(marker)!r}, "w").close()
+    oauth = {{"name": "Corp", "login": lambda c: None, "refresh_token": lambda c: c, "get_api_key": lambda c: "k"}}
+    models = [{{"id": "c1"}}]
+    pi.register_provider("corp", {{"baseUrl": "http://127.0.0.1:1", "api": "openai-completions", "models": models,
+                                  "oauth": oauth}})
+"""
+    )
+    run("status", "openai")
+    assert not marker.exists()
+    assert (1, True) == (run("status", "corp").returncode, marker.exists())
+    login = {"type": "oauth", "access": "a", "refresh": "r", "expires": 1}
+    (tmp_path / "auth.json").write_text(json.dumps({"corp": login}))
+    (tmp_path / "auth.json").chmod(0o600)
+    for words in (["status", "corp"], ["status"]):
+        done = run(*words)
+        assert (0, True) == (done.returncode, "corp                        login in auth.json" in done.stdout), done
+    assert run("status").stderr == ""
+
+
 def test_an_account_that_can_not_be_asked_for_is_named(run: Run, tmp_path: Path) -> None:
     done = run("login", "cloudflare-workers-ai", stdin=KEY)
     assert (0, True) == (done.returncode, "also needs CLOUDFLARE_ACCOUNT_ID in the environment" in done.stderr)

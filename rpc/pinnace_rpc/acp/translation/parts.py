@@ -19,10 +19,15 @@ from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
 API_KEY: Final = "api-key"
 LOGIN: Final = "login"
-_PREFIXES: Final[Mapping[LoginKind, str]] = {"device-code": "login-", "browser": "browser-login-"}
+_PREFIXES: Final[Mapping[LoginKind, str]] = {
+    "device-code": "login-",
+    "browser": "browser-login-",
+    "extension": "extension-login-",
+}
 _DESCRIBED: Final[Mapping[LoginKind, str]] = {
     "device-code": "With a code, in a browser",
     "browser": "In a browser on the machine of the agent, or by pasting what it was sent to",
+    "extension": "As the extension of the provider does",
 }
 
 _CHILD_ENDS: Final[Mapping[ChildState, str]] = {"completed": "end_turn", "cancelled": "cancelled"}

@@ -34,6 +34,7 @@ from pinnace_agent.files.json_file import JsonEdit
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_agent.redaction.policy import Secret
+from pinnace_rpc.options.extension_hints import may_find_extensions
 from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
 from pinnace_rpc.options.shown.tables import JSON
 from pinnace_rpc.options.streams import echo
@@ -247,7 +248,8 @@ def _logout(provider: str, force: bool) -> int:
 
 def _status(provider: str | None, extension: tuple[str, ...], as_json: bool) -> int:
     own: Sequence[str] = ()
-    if extension:
+    is_known = provider is not None and provider in read_catalog(_folder() / "models.json").providers()
+    if extension or (not is_known and may_find_extensions(os.environ)):
         from pinnace_rpc.cli.commands.extension_login import providers_with_logins
 
         own = providers_with_logins(extension)
@@ -317,7 +319,7 @@ _STATUS: Final = Subcommand(
         Option(
             ("-e", "--extension"),
             "extension",
-            "Also show the providers that an extension registers with logins.",
+            "Show the providers that this extension registers with logins, in place of installed ones.",
             "PATH",
             repeats=True,
         ),

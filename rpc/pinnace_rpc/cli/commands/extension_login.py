@@ -95,8 +95,8 @@ def extension_login(provider: str, named: Sequence[str], *, is_known: bool) -> L
 
 
 def providers_with_logins(named: Sequence[str]) -> list[str]:
-    """Return the ids of the providers that these extensions register with logins."""
-    seen = preview([str(Path(each)) for each in named], is_discovering=False)
+    """Return the ids of the providers that these extensions, or without any installed ones, register with logins."""
+    seen = preview([str(Path(each)) for each in named], is_discovering=not named)
     return [name for name in dict.fromkeys(name for name, _ in seen.providers) if _oauth_of(name, seen) is not None]
 
 

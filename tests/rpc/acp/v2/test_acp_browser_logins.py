@@ -88,10 +88,10 @@ def test_what_is_pasted_into_the_form_logs_in(editor: Editor, server: BrowserSer
     form = editor.asked("form")
     address = form["message"].splitlines()[1]
     after = len(editor.agent.messages)
-    editor.reply(form, "accept", redirect="http://127.0.0.1/other?code=x")
+    editor.reply(form, "accept", value="http://127.0.0.1/other?code=x")
     again = editor.asked("form", after)
     assert "another login" in again["message"]
-    editor.reply(again, "accept", redirect=server.redirect(address))
+    editor.reply(again, "accept", value=server.redirect(address))
 
     assert "result" in editor.agent.response(login)
     assert KEY == editor.stored()["openrouter"]["access"]
