@@ -347,7 +347,7 @@ class Connection:
         return {"_meta": {"pinnace": {"providers": providers}}}
 
     async def _auth_status(self) -> Mapping[str, object]:
-        own = await self._own_statuses() if self._own_logins else {}
+        own: Mapping[str, Json] = await self._own_statuses() if self._own_logins else {}
         return await trio.to_thread.run_sync(partial(self._keys.status, own, is_used=not self._is_logged_out))
 
     async def _list(self, params: Params) -> Mapping[str, object]:

@@ -293,7 +293,9 @@ def test_the_command_logs_in_by_the_browser_or_a_line_of_stdin(server: BrowserSe
     for is_pasted in (False, True):
         process = subprocess.Popen(
             [*command, "openrouter", "--browser"],
-            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             env=env,
         )

@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
@@ -92,7 +93,7 @@ async def token_of_program(source: JsonObject, place: str, audience: str, token_
 def _kept(path: str) -> str | None:
     """Return the token of an output file that says that it is still good. Blocking."""
     try:
-        answer = read_object(path, is_relaxed=False) or {}
+        answer = read_object(Path(path), is_relaxed=False) or {}
         return _token_in(answer, path) if "expiration_time" in answer else None
     except (ConfigurationFileError, LoginFailed):
         return None  # the program makes it again

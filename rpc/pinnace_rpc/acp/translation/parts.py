@@ -127,8 +127,11 @@ def login_methods(offer: Offer) -> list[LoginMethod]:
 
 def login_of(method: str) -> ProviderLogin | None:
     """Return what a method logs in to, and how; None: the method is another one."""
-    found = ((method.removeprefix(prefix), kind) for kind, prefix in _PREFIXES.items() if method.startswith(prefix))
-    return next((ProviderLogin(provider, provider, kind) for provider, kind in found), None)
+    for kind, prefix in _PREFIXES.items():
+        if method.startswith(prefix):
+            provider = method.removeprefix(prefix)
+            return ProviderLogin(provider, provider, kind)
+    return None
 
 
 def offered_details() -> Json:

@@ -98,18 +98,18 @@ def login(provider: str, extensions: Sequence[str] = ()) -> int:
 
 
 _WAYS: Final[Mapping[LoginKind, str]] = {
-    "key": "store a key",
     "device-code": "log in with a code in a browser",
     "browser": "log in in a browser on this machine",
+    "key": "store a key",
 }
+"""In the order in which they are proposed."""
 
 
 def _wanted_way(provider: str) -> LoginKind:
     """Return how to log in; of a provider that has several ways a terminal asks its user, first of all with a code."""
-    kinds = [*login_kinds(provider)]
-    kinds.sort(key=("device-code", "browser", "key").index)
-    has_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if not has_terminal:
+    offered = login_kinds(provider)
+    kinds: list[LoginKind] = [each for each in _WAYS if each in offered]
+    if sys.stdin is None or not sys.stdin.isatty():
         return "key" if "key" in kinds else kinds[0]  # a key is piped in
     if len(kinds) == 1:
         return kinds[0]
