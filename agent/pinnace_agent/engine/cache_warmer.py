@@ -22,8 +22,8 @@ from pinnace_agent.llm.builder import MessageBuilder, Silence
 from pinnace_agent.llm.cost import RequestTokens, usage_of
 from pinnace_agent.llm.request import LlmRequest
 from pinnace_agent.llm.transport.request import retention
+from pinnace_agent.session.cache_misses import WARMING_KIND
 from pinnace_agent.session.conversation import Session
-from pinnace_agent.session.totals import WARMING_KIND
 from pinnace_spec.records.messages import Message, Model, Usage
 
 if TYPE_CHECKING:  # for annotations alone

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from pinnace_agent.core.json_access import as_amount, as_count, as_object, as_text
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.store.entries import Item, StoredMessage, decode_stored, time_ms
-from pinnace_agent.session.totals import WARMING_KIND, RunningTotals
+from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.messages import Model
 
@@ -31,6 +31,8 @@ FindModel: TypeAlias = Callable[[str, str], Model | None]
 NOISE_TOKENS: Final = 1024
 """A cache keeps and finds whole stretches of a prompt: up to so many tokens are no miss. As in 1.5.2."""
 
+WARMING_KIND: Final = "cache_warm"
+"""The kind of the entries of what requests have used that only keep a cache alive."""
 SHORT_LIFETIME_S, LONG_LIFETIME_S = 300.0, 3600.0
 """How long a cache keeps a prompt from its last use, if its model does not say."""
 

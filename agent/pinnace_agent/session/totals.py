@@ -35,15 +35,6 @@ class FileTotals(TypedDict):
     """US dollars."""
 
 
-class WarmingTotals(TypedDict):
-    """What the requests have used that only kept a provider's cache alive: a part of the totals."""
-
-    requests: int
-    tokens: TokenTotals
-    cost: float
-    """US dollars."""
-
-
 class MessageCounts(TypedDict):
     """How many messages a session's file holds, whatever became of them."""
 
@@ -57,8 +48,6 @@ class MessageCounts(TypedDict):
 # Roles of messages with a usage, and types of entries with one of their own.
 _ROLES: Final = ("assistant", "toolResult")
 _TYPES: Final = ("usage", "compaction", "branch_summary")
-WARMING_KIND: Final = "cache_warm"
-"""The kind of a usage entry of a request that only kept a cache alive."""
 # The kinds of entries that are messages, those of unknown roles included.
 _MESSAGES: Final = (*MESSAGE_KINDS.values(), "message")
 
@@ -69,25 +58,19 @@ class RunningTotals:
     def __init__(self) -> None:
         self._count = 0
         self._totals = _nothing()
-        self._warming = _no_warming()
-
-    def warming_of(self, entries: EntryList) -> WarmingTotals:
-        """Return what keeping a cache alive has used. As `of`."""
-        self.of(entries)
-        return {**self._warming, "tokens": self._warming["tokens"].copy()}
 
     def of(self, entries: EntryList) -> FileTotals:
         """Return the totals of all entries: of the same list as before, longer or shorter, never both in between."""
         if len(entries) < self._count:
-            self._count, self._totals, self._warming = 0, _nothing(), _no_warming()
+            self._count, self._totals = 0, _nothing()
         for sums in entries.sums:
             if sums.start >= self._count:
-                _add_all(self._totals, entries.items(range(self._count, sums.start)), self._warming)
+                _add_all(self._totals, entries.items(range(self._count, sums.start)))
                 add_tokens(self._totals["tokens"], sums.input, sums.output, sums.cache_read, sums.cache_write)
                 self._totals["toolCalls"] += sums.tool_calls
                 self._totals["cost"] = reduce(add, sums.costs, self._totals["cost"])
                 self._count = sums.end
-        _add_all(self._totals, entries.items(range(self._count, len(entries))), self._warming)
+        _add_all(self._totals, entries.items(range(self._count, len(entries))))
         self._count = len(entries)
         return {**self._totals, "tokens": self._totals["tokens"].copy()}
 
@@ -95,7 +78,7 @@ class RunningTotals:
 def file_totals(entries: Iterable[Entry]) -> FileTotals:
     """Add up what all entries of a session have used."""
     totals = _nothing()
-    _add_all(totals, entries, _no_warming())
+    _add_all(totals, entries)
     return totals
 
 
@@ -123,11 +106,7 @@ def _nothing() -> FileTotals:
     return {"toolCalls": 0, "tokens": tokens, "cost": 0}
 
 
-def _no_warming() -> WarmingTotals:
-    return {"requests": 0, "tokens": _nothing()["tokens"], "cost": 0}
-
-
-def _add_all(totals: FileTotals, items: Iterable[Item], warming: WarmingTotals) -> None:
+def _add_all(totals: FileTotals, items: Iterable[Item]) -> None:
     """Add the calls and the usage of entries. The path of a line that has not been decoded is kept short."""
     tokens, spent, calls = totals["tokens"], totals["cost"], totals["toolCalls"]
     input_ = output = cache_read = cache_write = 0
@@ -145,12 +124,9 @@ def _add_all(totals: FileTotals, items: Iterable[Item], warming: WarmingTotals) 
         if (usage := _usage(item)) is not None:
             parts = [as_count(usage.get(part)) or 0 for part in ("input", "output", "cacheRead", "cacheWrite")]
             add_tokens(tokens, *parts)
-            cost = as_amount((as_object(usage.get("cost")) or {}).get("total")) or 0
-            spent += cost
-            if item.get("type") == "usage" and item.get("kind") == WARMING_KIND:
-                warming["requests"] += 1
-                warming["cost"] += cost
-                add_tokens(warming["tokens"], *parts)
+            cost = as_object(usage.get("cost"))
+            if cost is not None:
+                spent += as_amount(cost.get("total")) or 0
     totals["cost"], totals["toolCalls"] = spent, calls
     add_tokens(tokens, input_, output, cache_read, cache_write)
 

@@ -60,6 +60,7 @@ _CHECK: Final = trio.from_thread.check_cancelled
 """Ends the waiting for the lock of auth.json with the process; nothing is stored then."""
 _ABORTED: Final = (errors.LOGIN_ABORTED, errors.ErrorCode.ABORTED)
 _REPLACED: Final = (errors.LOGIN_REPLACED, errors.ErrorCode.ABORTED)
+_UNLOADED: Final = ("The login was ended: the extension of its provider was unloaded", errors.ErrorCode.ABORTED)
 _CLOSING: Final = (errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN)
 
 
@@ -78,13 +79,12 @@ def shown(registry: "ModelRegistry", provider: str) -> Data:
     status = registry.key_status(provider)
     record = {**status_record(status), "methods": list(ways_of(registry, provider))}
     if provider in PROVIDER_SETTINGS:
-        env = registry.env_of(provider)
-        asked = asked_settings(provider, env)
+        asked = asked_settings(provider, status.settings)
         record["settings"] = [
             {
                 "name": each.name,
                 "about": each.about,
-                "isSet": bool(env.get(each.name)),
+                "isSet": each.name in status.settings,
                 "isAsked": each in asked,
             }
             for each in PROVIDER_SETTINGS[provider]
@@ -252,7 +252,7 @@ class Logins:
             if failure is not None:
                 got = errors.InternalError(f"Internal error: {failure}")
             if isinstance(got, Login) and agent.profile.registry.own_login(provider) is not own:
-                got = errors.ClientError(errors.LOGIN_PROVIDER_GONE, errors.ErrorCode.ABORTED)
+                got = errors.ClientError(*_UNLOADED)
             if isinstance(got, Login):
                 learn_login(got)
                 self._edit(agent, provider, partial(_store_login, path, provider, got), finish)

@@ -252,7 +252,6 @@ def entry_not_found(entry_id: str) -> str:
 
 LOGIN_ABORTED: Final = "The login was ended before the user had confirmed it"
 LOGIN_REPLACED: Final = "The login was ended by a later one of the same provider"
-LOGIN_PROVIDER_GONE: Final = "The login was ended: the extension of its provider was unloaded"
 NO_KEY_FILE: Final = "This process has no auth.json, so nothing can be stored"
 NOT_A_KEY: Final = "must be the key itself: one line of printable ASCII characters"
 NEEDS_A_KEY: Final = "is required with the method key"

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
+from pinnace_agent.config.credentials.provider_settings import set_settings
 from pinnace_agent.config.credentials.vendor_logins import VENDORS, has_login, login_option
 from pinnace_agent.config.models.builtin import (
     OFFLINE_PROVIDER,
@@ -47,6 +48,8 @@ class KeyStatus(NamedTuple):
     """Whether the key is the output of a command."""
     problem: str | None = None
     """Why the source has no key."""
+    settings: frozenset[str] = frozenset()
+    """The names of its settings that its entry or the environment has."""
 
 
 def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> KeyStatus:
@@ -55,16 +58,16 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     A key in a variable opens no provider that lacks variables of its address: it may be for another one, or for
     other programs. One in a file is a problem then.
     """
-    found = _first_source(provider, catalog, auth, env)
+    stored = auth.entries.get(provider)
+    own_env = env if stored is None else {**env, **stored.variables()}
+    found = _first_source(provider, catalog, auth, env)._replace(settings=set_settings(provider, own_env))
     if not found.is_usable or catalog.has_own_address(provider):
         return found
-    stored = auth.entries.get(provider)
-    unset = unset_variables(provider, env if stored is None else {**env, **stored.variables()})
-    if not unset:
+    if not (unset := unset_variables(provider, own_env)):
         return found
-    return (
-        KeyStatus(provider) if found.source == "variable" else found._replace(is_usable=False, problem=_not_set(unset))
-    )
+    if found.source == "variable":
+        return KeyStatus(provider, settings=found.settings)
+    return found._replace(is_usable=False, problem=_not_set(unset))
 
 
 def _not_set(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ leads nowhere. Nothing else that a provider reads is stored by a login. No value
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -88,16 +88,21 @@ def needs_key(provider: str) -> bool:
     return provider not in _WITHOUT_KEY
 
 
-def asked_settings(provider: str, env: Mapping[str, str]) -> list[ProviderSetting]:
+def set_settings(provider: str, env: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the settings that an environment has, with the variables of the provider's entry."""
+    return frozenset(each.name for each in PROVIDER_SETTINGS.get(provider, ()) if env.get(each.name))
+
+
+def asked_settings(provider: str, are_set: Collection[str]) -> list[ProviderSetting]:
     """Return the settings to ask for: those that nothing sets, nor another one in their place.
 
     Args:
         provider: Its id.
-        env: The environment, with the variables of the provider's entry.
+        are_set: The names of those that something sets.
     """
-    if provider == "azure" and env.get("AZURE_OPENAI_BASE_URL"):
+    if provider == "azure" and "AZURE_OPENAI_BASE_URL" in are_set:
         return []
-    return [each for each in PROVIDER_SETTINGS.get(provider, ()) if each.is_asked and not env.get(each.name)]
+    return [each for each in PROVIDER_SETTINGS.get(provider, ()) if each.is_asked and each.name not in are_set]
 
 
 def read_settings(provider: str, words: Iterable[str]) -> dict[str, str]:

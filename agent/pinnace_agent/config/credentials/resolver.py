@@ -167,7 +167,7 @@ class CredentialResolver:
             return True
         has_key = self._key_source(provider) is not None or self._is_ambient(provider)
         return (has_key or self._has_key(provider, self._catalog.access_of(provider).headers)) and (
-            not unset_variables(provider, self.env_of(provider)) or self._catalog.has_own_address(provider)
+            not unset_variables(provider, self._env_of(provider)) or self._catalog.has_own_address(provider)
         )
 
     def opened_alone(self, provider: str) -> list[str]:
@@ -219,10 +219,10 @@ class CredentialResolver:
         return Credentials(key, headers, variables=variables)
 
     def _is_ambient(self, provider: str) -> bool:
-        return bool(ambient_variables(provider, self.env_of(provider)))
+        return bool(ambient_variables(provider, self._env_of(provider)))
 
     def _has_key(self, provider: str, headers: HeaderValues) -> bool:
-        env = self.env_of(provider)
+        env = self._env_of(provider)
         return any(
             name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env) for name, value in headers.items()
         )
@@ -230,7 +230,7 @@ class CredentialResolver:
     def _stored(self, provider: str) -> StoredKey:
         return self._auth.entries.get(provider, _NO_STORED_KEY)
 
-    def env_of(self, provider: str) -> Mapping[str, str]:
+    def _env_of(self, provider: str) -> Mapping[str, str]:
         """Return the environment of a provider: with the variables of its entry in auth.json."""
         own = self._own_env(provider)
         return {**self._env, **own} if own else self._env
@@ -240,7 +240,7 @@ class CredentialResolver:
 
     def _key_source(self, provider: str) -> _KeySource | None:
         """Return the first source that is configured, without running a command."""
-        env = self.env_of(provider)
+        env = self._env_of(provider)
         stored = self._stored(provider).key
         described = self._catalog.access_of(provider).api_key
         if provider in self._given:
@@ -275,7 +275,7 @@ class CredentialResolver:
         if source.is_kept and provider in self._kept:
             return self._kept[provider].reveal()
         try:
-            key = await resolve(source.value, self.env_of(provider))
+            key = await resolve(source.value, self._env_of(provider))
         except UnresolvedValue as why:
             raise UnresolvedValue(f"{_capitalised(source.name)} can't be used: {why}") from None
         if source.is_kept and is_command(source.value):
@@ -322,7 +322,7 @@ class CredentialResolver:
             raise _LoginRefused(str(why)) from None
 
     async def _resolve_headers(self, provider: str, model_id: str) -> dict[str, str]:
-        env = self.env_of(provider)
+        env = self._env_of(provider)
         own = self._catalog.headers_of(provider).get(model_id, {})
         headers: dict[str, str] = {}
         for name, value in merge_headers(self._catalog.access_of(provider).headers, own).items():
@@ -338,7 +338,7 @@ class CredentialResolver:
             from pinnace_agent.config.credentials.logins import refused_login
 
             return refused_login(provider, login)
-        env = self.env_of(provider)
+        env = self._env_of(provider)
         described = self._catalog.access_of(provider).api_key
         for value, name in ((self._stored(provider).key, "auth.json"), (described, "models.json")):
             if value is None:

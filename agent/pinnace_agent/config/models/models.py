@@ -244,14 +244,9 @@ class ModelRegistry:
         """Return where a provider's key comes from, as the next request would find it. Runs no command."""
         return self._keys.status(provider)
 
-    def env_of(self, provider: str) -> Mapping[str, str]:
-        """Return the environment as a provider's requests have it: with the variables of its entry in auth.json."""
-        return self._keys.env_of(provider)
-
     def own_login(self, provider: str) -> "OwnLogin | None":
-        """Return the logins of an extension for a provider; None: no extension has registered any."""
-        code = self._code.get(provider)
-        return None if code is None else code.login
+        """Return the logins that an extension has registered for a provider, if one has."""
+        return self._code.get(provider, ProviderCode()).login
 
     def login_of(self, provider: str) -> "Login | None":
         """Return the login of a provider, as this process last read or refreshed it."""

@@ -24,6 +24,7 @@ from pinnace_agent.config.credentials.provider_settings import (
     asked_settings,
     needs_key,
     read_settings,
+    set_settings,
 )
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables, unset_variables
@@ -208,8 +209,9 @@ def _asked_settings(provider: str, given: Mapping[str, str]) -> dict[str, str]:
         return {}
     stored = read_auth(_auth_file()).entries.get(provider)
     env = {**os.environ, **({} if stored is None else stored.variables()), **given}
+    are_set = set_settings(provider, env)
     found: dict[str, str] = {}
-    for setting in asked_settings(provider, env):
+    for setting in asked_settings(provider, are_set):
         echo(f"{setting.name} of {provider}, {setting.about} (none: Enter):")
         if value := sys.stdin.readline().strip():
             found |= _read_settings(provider, [f"{setting.name}={value}"])
