@@ -117,7 +117,7 @@ def _wanted_way(provider: str) -> LoginKind:
     others = " or ".join(f"enter {each} to {_WAYS[each]}" for each in kinds[1:])
     echo(f"{provider}: press Enter to {_WAYS[kinds[0]]}, or {others}:")
     said = sys.stdin.readline().strip().lower()
-    return next((each for each in kinds if each == said), kinds[0])
+    return kinds[next((place for place, each in enumerate(kinds) if each == said), 0)]
 
 
 def _login(
