@@ -7,6 +7,7 @@ use.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pinnace_agent.config.credentials.logins import LoginCallbacks, LoginCancelled
 from pinnace_agent.extensions.api.api import ExtensionAPI
 from pinnace_agent.extensions.api.contexts import CommandContext, Context, ReplacedContext, ToolContext
 from pinnace_agent.extensions.api.registering import Completion, NotAvailableError
@@ -38,8 +39,6 @@ from pinnace_agent.extensions.events.results import (
 )
 from pinnace_agent.extensions.ports.host_view import CommandInfo, ContextUsage, SessionResult, ToolInfo
 from pinnace_agent.extensions.registration.provider_config import (
-    LoginCallbacks,
-    LoginCancelled,
     OAuth,
     ProviderConfig,
     RefreshContext,
@@ -54,6 +53,7 @@ from pinnace_agent.extensions.services.programs import ExecResult
 from pinnace_agent.tools.base import ToolError
 
 if TYPE_CHECKING:
+    from pinnace_agent.config.credentials.loopback_redirect import Pkce, Redirect, loopback_redirect, pkce
     from pinnace_agent.core.visible_text import visible_line, visible_lines
     from pinnace_agent.extensions.api import tool_factories as builtin
     from pinnace_agent.extensions.api.helpers import (
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
         truncate_line,
         truncate_tail,
     )
-    from pinnace_agent.extensions.api.login_helpers import Pkce, Redirect, loopback_redirect, pkce
     from pinnace_agent.extensions.api.terminal_texts import (
         get_language_from_path,
         highlight_code,
@@ -97,8 +96,8 @@ _HOMES = {
     "Message": "pinnace_spec.records.messages",
     "Model": "pinnace_spec.records.messages",
     "ModelError": _HELPERS,
-    "Pkce": "pinnace_agent.extensions.api.login_helpers",
-    "Redirect": "pinnace_agent.extensions.api.login_helpers",
+    "Pkce": "pinnace_agent.config.credentials.loopback_redirect",
+    "Redirect": "pinnace_agent.config.credentials.loopback_redirect",
     "SessionInfo": "pinnace_agent.session.listing",
     "SessionManager": _HELPERS,
     "Spawn": "pinnace_agent.extensions.api.tool_factories",
@@ -114,9 +113,9 @@ _HOMES = {
     "highlight_code": _TERMINAL_TEXTS,
     "key_hint": _TERMINAL_TEXTS,
     "key_text": _TERMINAL_TEXTS,
-    "loopback_redirect": "pinnace_agent.extensions.api.login_helpers",
+    "loopback_redirect": "pinnace_agent.config.credentials.loopback_redirect",
     "message_text": _HELPERS,
-    "pkce": "pinnace_agent.extensions.api.login_helpers",
+    "pkce": "pinnace_agent.config.credentials.loopback_redirect",
     "raw_key_hint": _TERMINAL_TEXTS,
     "resolve_path": "pinnace_agent.tools.paths",
     "serialize_conversation": _HELPERS,

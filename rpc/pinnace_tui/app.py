@@ -1019,7 +1019,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
                 screen = InputDialog(text(request, "title"), text(request, "placeholder"), ends_at=ends_at)
             case _:
                 screen = EditorDialog(text(request, "title"), text(request, "prefill"))
-        return await self._ask_one(request, screen)
+        answer = await self._ask_one(request, screen)
+        if answer is None and (provider := text(request, "loginProvider")):
+            self._perform(self._commands.logins.leave(provider))
+        return answer
 
     async def _is_announced(self, request: Mapping[str, object]) -> None:
         """Wait for the events before a question."""

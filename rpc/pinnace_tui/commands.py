@@ -528,6 +528,11 @@ def cache_lines(stats: Record) -> Iterator[str]:
     """Yield what the stats say of a prompt cache: what was read, what was paid for again; nothing without one."""
     if read := number(mapping(mapping(stats, "session"), "tokens"), "cacheRead"):
         yield f"{read:,.0f} tokens read from the prompt cache"
+    warming = mapping(stats, "cacheWarming")
+    if count := number(warming, "requests"):
+        requests = "request" if count == 1 else "requests"
+        tokens, cost = number(mapping(warming, "tokens"), "total"), number(warming, "cost")
+        yield f"{tokens:,.0f} tokens (${cost:.3f}) to keep the cache alive, in {count:.0f} {requests}"
     missed = mapping(stats, "cacheMisses")
     if count := number(missed, "missCount"):
         reasons = ", ".join(

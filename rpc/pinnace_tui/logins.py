@@ -1,25 +1,30 @@
 """`/login` and `/logout`: keys and logins of providers, stored where the agent runs.
 
 A key is written into a line that does not show it, and goes nowhere else: not into the prompts that were sent, nor into
-the draft. A code is shown until its login has ended; Escape ends it. What is stored counts at once.
+the draft. A code is shown until its login has ended; Escape ends it. So is the question for what a browser was sent to.
+What is stored counts at once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from rich.text import Text
 
-from pinnace_tui.content.values import Record, number, text, texts
+from pinnace_tui.content.values import Record, number, objects, text, texts
 from pinnace_tui.screens import InputDialog, Notice, Picker, SelectDialog
 
 if TYPE_CHECKING:
     from pinnace_tui.commands import Terminal
 
 _KEY: Final = "key"
-_WITH_A_CODE: Final = "Log in with a code, in a browser"
-_WITH_A_KEY: Final = "Enter a key"
+_WAYS: Final[Mapping[str, str]] = {
+    _KEY: "Enter a key",
+    "device-code": "Log in with a code, in a browser",
+    "browser": "Log in in a browser on the agent's machine, or paste what it was sent to",
+    "extension": "Log in as the provider's extension does",
+}
 
 
 class Logins:
@@ -30,6 +35,8 @@ class Logins:
         self._terminal = terminal
         self._announced: dict[str, asyncio.Future[Record]] = {}
         """By provider: the `login_start` that is awaited."""
+        self._browsing: set[str] = set()
+        """The providers that this terminal's user logs in to and whose logins ask questions."""
 
     def take(self, event: Record) -> None:
         """Take a `login_start`; that of another client is not for this user."""
@@ -48,13 +55,15 @@ class Logins:
             return
         method = methods[0]
         if len(methods) > 1:
-            ways = [_WITH_A_KEY if each == _KEY else _WITH_A_CODE for each in methods]
+            ways = [_WAYS.get(each, each) for each in methods]
             way = await self._terminal.ask(SelectDialog(f"How to log in to {name}?", ways, marked=0))
             if way is None:
                 return
             method = methods[ways.index(way)]
-        if method != _KEY:
-            await self._enter_code(name)
+        if method == "browser":
+            await self._use_browser(name)
+        elif method != _KEY:
+            await self._enter_code(name, "extension" if method == "extension" else "device-code")
         elif not await self._store_key(provider):
             return
         self._terminal.transcript.notice(f"{name}: stored; /model lists its models")
@@ -89,22 +98,57 @@ class Logins:
         """Ask for a key and store it; return whether there was one."""
         name, replaces = text(provider, "provider"), text(provider, "source") == "login"
         title = f"Key of {name}" + ("\nIt replaces the login that is stored." if replaces else "")
-        key = await self._terminal.ask(InputDialog(title, "Enter: store it · Escape: cancel", is_secret=True))
-        if not key:
+        may_lack = provider.get("needsKey") is False
+        hint = (
+            "Enter: store it; without one, go on · Escape: cancel" if may_lack else "Enter: store it · Escape: cancel"
+        )
+        key = await self._terminal.ask(InputDialog(title, hint, is_secret=True))
+        if key is None or not (key or may_lack):
             return False
-        await self._terminal.client.login(name, "key", key=key, force=replaces or None)
+        settings: list[str] = []
+        for each in objects(provider, "settings"):
+            if each.get("isAsked") is True:
+                title = f"{text(each, 'name')} of {name}: {text(each, 'about')}"
+                value = await self._terminal.ask(InputDialog(title, "Enter: go on, also without it · Escape: cancel"))
+                if value is None:
+                    return False
+                settings += [f"{text(each, 'name')}={value}"] if value.strip() else []
+        if not key and not settings:
+            return False
+        await self._terminal.client.login(
+            name, "key", key=key or None, settings=settings or None, force=replaces or None
+        )
         return True
 
-    async def _enter_code(self, provider: str) -> None:
-        """Show the code of a login until that has ended.
+    async def leave(self, provider: str) -> None:
+        """End the login of a provider whose question the user has left; nothing happens to one of another client."""
+        if provider in self._browsing:
+            await self._terminal.client.abort_login(provider=provider)
+
+    async def _use_browser(self, provider: str) -> None:
+        """Wait for the end of a login in a browser: its address is in the question of the agent.
+
+        Raises:
+            CommandFailed: It has ended without a login, as when the user has left the question.
+        """
+        self._browsing.add(provider)
+        try:
+            await self._terminal.client.login(provider, "browser")
+        finally:
+            self._browsing.discard(provider)
+
+    async def _enter_code(self, provider: str, method: Literal["device-code", "extension"]) -> None:
+        """Show the code of a login, or the address of an extension's, until that has ended.
 
         Raises:
             CommandFailed: It has ended without a login, as when the user has left the question.
         """
         client = self._terminal.client
         announced = self._announced[provider] = asyncio.get_running_loop().create_future()
-        login = asyncio.ensure_future(cast("Awaitable[object]", client.login(provider, "device-code")))
+        login = asyncio.ensure_future(cast("Awaitable[object]", client.login(provider, method)))
         question: asyncio.Future[str | None] | None = None
+        if method == "extension":
+            self._browsing.add(provider)
         try:
             await asyncio.wait({login, announced}, return_when=asyncio.FIRST_COMPLETED)
             if announced.done() and not login.done():
@@ -115,6 +159,7 @@ class Logins:
             await login
         finally:
             del self._announced[provider]
+            self._browsing.discard(provider)
             announced.cancel()
             for each in (login, question):
                 if each is not None:
@@ -122,16 +167,13 @@ class Logins:
 
 
 def _code_dialog(announced: Record) -> Notice:
-    ends = datetime.fromtimestamp(number(announced, "expiresAt") / 1000)
-    details = Text("\n").join(
-        [
-            Text(""),
-            Text(text(announced, "url"), "underline"),
-            Text(text(announced, "userCode"), "bold"),
-            Text(f"The code is good until {ends:%H:%M}. Escape: cancel", "dim"),
-        ]
-    )
-    return Notice(f"Log in to {text(announced, 'provider')}: open the address and enter the code.", details)
+    code, until = text(announced, "userCode"), "Escape: cancel"
+    if ends_ms := number(announced, "expiresAt"):
+        until = f"It is good until {datetime.fromtimestamp(ends_ms / 1000):%H:%M}. {until}"
+    lines = [Text(""), Text(text(announced, "url"), "underline"), Text(code, "bold"), Text(until, "dim")]
+    details = Text("\n").join(each for each in lines if each.plain or each is lines[0])
+    task = "open the address and enter the code" if code else "open the address"
+    return Notice(f"Log in to {text(announced, 'provider')}: {task}.", details)
 
 
 def _row(provider: Record) -> str:

@@ -186,7 +186,7 @@ export interface AbortBashCommand {
 
 /**
  * Abort the run or the compaction; `queue` determines what happens to queued messages.
- * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-KEY-04, R-QUE-15, R-UI-02.
+ * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-KEY-04, R-KEY-06, R-QUE-15, R-UI-02.
  * Since 0.16.0.
  */
 export interface AbortCommand {
@@ -243,7 +243,7 @@ export interface AbortToolCommand {
 
 /**
  * Read where the credentials of each provider come from, and how to log in. No answer has a secret.
- * Rules: C-11, C-9, R-KEY-01.
+ * Rules: C-11, C-9, R-KEY-01, R-KEY-07.
  * This program's alone.
  */
 export interface AuthStatusCommand {
@@ -737,8 +737,8 @@ export interface ListSessionsCommand {
 }
 
 /**
- * Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used.
- * Rules: R-KEY-01, R-KEY-02, R-KEY-03, R-KEY-04.
+ * Store a key of a provider, or log in to it. It is answered at its end: the models can be used.
+ * Rules: R-KEY-01, R-KEY-02, R-KEY-03, R-KEY-04, R-KEY-06, R-KEY-07.
  * This program's alone.
  */
 export interface LoginCommand {
@@ -748,10 +748,12 @@ export interface LoginCommand {
   id?: string | number | null;
   /** The provider, as `auth_status` lists it. */
   provider: string;
-  /** `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`). */
-  method: "key" | "device-code";
+  /** `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`). `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too. `extension`: as the extension that registers the provider does, which asks by dialogs and may show an address. */
+  method: "key" | "device-code" | "browser" | "extension";
   /** The key itself, printable ASCII characters without spaces around them; with the method `key` alone. */
   key?: string | null;
+  /** What is stored beside a key with the method `key`, each as `NAME=VALUE`; `auth_status` lists the names. */
+  settings?: string[] | null;
   /** Whether a key may replace a stored login. */
   force?: boolean | null;
 }
@@ -2429,8 +2431,8 @@ export interface LoginEnd {
 }
 
 /**
- * A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it.
- * Rules: R-KEY-03.
+ * A login waits for its user, who uses a browser. `login_end` follows, whatever becomes of it.
+ * Rules: R-KEY-03, R-KEY-06, R-KEY-07.
  * This program's alone.
  */
 export interface LoginStart {
@@ -2438,12 +2440,12 @@ export interface LoginStart {
   type: "login_start";
   /** The provider. */
   provider: string;
-  /** Where the user enters the code: an address of the web. */
+  /** What the user opens in a browser: an address of the web. */
   url: string;
-  /** What the user enters there. */
-  userCode: string;
-  /** When the code expires, in milliseconds since the epoch. */
-  expiresAt: number;
+  /** What the user enters there, with the method `device-code`. */
+  userCode?: string;
+  /** When the login is given up, in milliseconds since the epoch; absent: that is not known. */
+  expiresAt?: number;
 }
 
 /**
@@ -3117,6 +3119,15 @@ export interface CacheMisses {
   reasons: MissedFor[];
 }
 
+/** What requests have used that only kept a provider's cache alive. It is a part of the totals. */
+export interface CacheWarming {
+  requests: number;
+  /** A number of tokens; null while it is not known. */
+  tokens: Tokens;
+  /** US dollars. */
+  cost: number;
+}
+
 /** The messages of the queue, if the abort cleared it. */
 export interface Cleared {
   /** The messages that were removed from the queue. */
@@ -3422,7 +3433,7 @@ export interface InputImage {
   mimeType: string;
 }
 
-/** Enter one line. */
+/** Enter one line, such as what a browser was sent to at a login. */
 export interface InputRequest {
   /** The type of the record. */
   type: "extension_ui_request";
@@ -3438,6 +3449,8 @@ export interface InputRequest {
   placeholder?: string;
   /** When the dialog ends by itself, in milliseconds. */
   timeout?: number;
+  /** The provider of the `login` that the question belongs to. With the method `browser` another answer than a text does not end it. */
+  loginProvider?: string;
 }
 
 /**
@@ -3687,13 +3700,29 @@ export interface ProviderAuth {
   /** The variables that may hold a key. */
   variables: string[];
   /** How `login` logs in to it. */
-  methods: ("key" | "device-code")[];
-  /** The variable that is the source. */
+  methods: ("key" | "device-code" | "browser" | "extension")[];
+  /** The variable that is the source, or that the entry of auth.json has in place of a key. */
   variable?: string;
+  /** What `login` stores beside a key, by its field `settings`; absent: the provider has none. */
+  settings?: ProviderSetting[];
+  /** False: a `login` with `settings` may leave the key out, since a cloud has other credentials. */
+  needsKey?: false;
   /** Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is. */
   expiresAt?: number;
   /** Why the source can't be used. */
   problem?: string;
+}
+
+/** A setting of a provider, such as its account or region. */
+export interface ProviderSetting {
+  /** The variable. */
+  name: string;
+  /** What its value is. */
+  about: string;
+  /** Whether the entry of auth.json or the environment has it. */
+  isSet: boolean;
+  /** Whether a client asks its user for it at a login; not what is set, nor what few need. */
+  isAsked: boolean;
 }
 
 /** The queued messages, steering messages first, in the order in which they are delivered. */
@@ -3802,6 +3831,8 @@ export interface SelectRequest {
    * This program's alone.
    */
   url?: string;
+  /** The provider of the `login` that the question belongs to. */
+  loginProvider?: string;
 }
 
 /** A line of a session file. Open: entries of other programs and generations are passed on as they are. */
@@ -4098,7 +4129,7 @@ export interface State {
 
 /**
  * With the totals of the whole session, and what its requests missed of a cache.
- * Rules: R-STA-11.
+ * Rules: R-STA-11, R-STA-12.
  */
 export interface Stats {
   /** The path of the session file; absent for a session in memory. */
@@ -4134,6 +4165,8 @@ export interface Stats {
    * This program's alone.
    */
   cacheMisses: CacheMisses;
+  /** Of the whole session (R-STA-12), and in its totals, too. */
+  cacheWarming: CacheWarming;
 }
 
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted";

@@ -59,7 +59,7 @@ class ExtensionProviders:
         assert runner is not None
         stream, refresh, oauth = config.get("streamSimple"), config.get("refreshModels"), config.get("oauth")
         speaker = runner.provider(path, name, stream) if callable(stream) else None
-        login = None if oauth is None else runner.login(path, name, oauth)
+        login = None if oauth is None else runner.login(path, name, oauth, partial(self._stored, name))
         registered = _Registered(
             path,
             config,
@@ -76,6 +76,12 @@ class ExtensionProviders:
             runner.offer_command(path, CommandRegistration("login", description, self._log_in, self._names))
         if self._is_bound and registered.refresh is not None:
             runner.instance_of(path).start_task("refresh_models", partial(self._refresh, name, registered))
+
+    def _stored(self, name: str) -> None:
+        """Request the models of a provider anew: a login for it was stored."""
+        registered, runner = self._registered.get(name), self._host.runner
+        if registered is not None and registered.refresh is not None and runner is not None:
+            runner.instance_of(registered.path).start_task("refresh_models", partial(self._refresh, name, registered))
 
     def unregister(self, name: str) -> None:
         """Take a provider away, and give back what it had overridden; an unknown name is no error."""
@@ -143,8 +149,8 @@ class ExtensionProviders:
     async def _log_in(self, ctx: CommandContext, arguments: str) -> None:
         """Let the user log in: `/login PROVIDER`."""
         from pinnace_agent.config.credentials.auth_file import store_login
+        from pinnace_agent.config.credentials.logins import LoginCancelled
         from pinnace_agent.extensions.providers.login import DialogCallbacks
-        from pinnace_agent.extensions.registration.provider_config import LoginCancelled
         from pinnace_agent.files.file_lock import LockHeld
 
         names = self._names("")

@@ -10,12 +10,12 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from pinnace_agent.config.credentials.logins import LoginCallbacks
 from pinnace_agent.core.json_access import as_list, as_object
 from pinnace_agent.extensions.api.api import ExtensionAPI
 from pinnace_agent.extensions.api.contexts import CommandContext, Context, ToolContext
 from pinnace_agent.extensions.events.base import Event
 from pinnace_agent.extensions.events.model_events import Context as Messages
-from pinnace_agent.extensions.registration.provider_config import LoginCallbacks
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.node_extensions.errors import RefusedRequest, ScriptError
 from pinnace_agent.node_extensions.values import Values

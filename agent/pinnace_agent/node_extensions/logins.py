@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING
 
+from pinnace_agent.config.credentials.logins import LoginCallbacks
 from pinnace_agent.core.json_access import as_object, as_text
-from pinnace_agent.extensions.registration.provider_config import Credentials, LoginCallbacks, OAuth
+from pinnace_agent.extensions.registration.provider_config import Credentials, OAuth
 from pinnace_agent.node_extensions.errors import RefusedRequest
 
 if TYPE_CHECKING:

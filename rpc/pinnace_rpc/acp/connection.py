@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, assert_never, ca
 
 import trio
 
-from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_rpc.acp.agents import Agents, OpenedAgent
 from pinnace_rpc.acp.client_files import ClientFiles
 from pinnace_rpc.acp.core import CoreEnded, EditorAgent
@@ -34,9 +34,10 @@ from pinnace_rpc.acp.translation.jsonrpc import (
 )
 from pinnace_rpc.acp.translation.mcp_servers import read_servers
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.parts import API_KEY, LOGIN, provider_of
+from pinnace_rpc.acp.translation.parts import API_KEY, LOGIN, login_of
+from pinnace_rpc.acp.translation.shown import Json
 from pinnace_rpc.acp.translation.titles import session_title
-from pinnace_rpc.acp.translation.version import Client, Operation
+from pinnace_rpc.acp.translation.version import Client, Operation, ProviderLogin
 from pinnace_rpc.host.agents.ports import AgentStartError
 from pinnace_spec.rules.errors import NO_MODEL
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:  # loaded with the first server that the client serves
     from pinnace_rpc.acp.mcp_bridge import McpBridge
 
 _log: Final = logging.getLogger("pinnace.acp")
+_EXTENSIONS_S: Final = 10.0
+"""How long `initialize` waits for extensions whose logins are offered."""
 
 Task: TypeAlias = Callable[[], Awaitable["Mapping[str, object] | NamedSession"]]
 
@@ -89,6 +92,8 @@ class Connection:
         """With the first server that the client serves."""
         self._has_requests = False
         self._is_logged_out = False
+        self._own_logins: set[str] = set()
+        """The providers that extensions have registered with logins, as the last agent that was asked has said."""
         self._sessions: dict[str, Session] = {}
         self._folders: dict[str, Sequence[str]] = {}
         """The additional folders with which each was opened."""
@@ -282,10 +287,34 @@ class Connection:
         """Start an agent that serves a question and no session."""
         return self._attended(OpenedAgent(await self._agents.start_passing("/", "--no-session")))
 
+    async def extension_logins(self) -> Sequence[ProviderLogin]:
+        """Return the logins of extensions that are loaded in every session. None where they can't be loaded in time."""
+        with trio.move_on_after(_EXTENSIONS_S):
+            return [ProviderLogin(provider, provider, "extension") for provider in await self._own_statuses()]
+        _log.warning("the extensions were not loaded in %g s; their logins are not offered", _EXTENSIONS_S)
+        return []
+
+    async def _own_statuses(self) -> Mapping[str, Json]:
+        """Return what an agent says of the providers that extensions have registered with logins, by their ids."""
+        try:
+            core = await self._serving()
+            try:
+                data = as_object((await core.ask("auth_status")).get("data")) or {}
+            finally:
+                core.close()
+        except (CoreEnded, AgentStartError) as error:
+            _log.warning("the logins of extensions are not known: %s", error)
+            return {}
+        every = [as_object(each) or {} for each in as_array(data.get("providers"))]
+        found = {str(each["provider"]): each for each in every if "extension" in as_array(each.get("methods"))}
+        self._own_logins = set(found)
+        return found
+
     async def _log_in(self, identity: RequestId, params: Params) -> dict[str, object]:
         method = params.text("methodId")
-        if (provider := provider_of(method)) is not None and logs_in_to(provider):
-            shown = await self._logins.log_in(provider, identity)
+        login = login_of(method)
+        if login is not None and (logs_in_to(login) or login.provider in self._own_logins):
+            shown = await self._logins.log_in(login.provider, login.method, identity)
             self._use_new_keys()
             return {"_meta": {"pinnace": shown}}
         if method != API_KEY:
@@ -318,7 +347,8 @@ class Connection:
         return {"_meta": {"pinnace": {"providers": providers}}}
 
     async def _auth_status(self) -> Mapping[str, object]:
-        return await trio.to_thread.run_sync(partial(self._keys.status, is_used=not self._is_logged_out))
+        own: Mapping[str, Json] = await self._own_statuses() if self._own_logins else {}
+        return await trio.to_thread.run_sync(partial(self._keys.status, own, is_used=not self._is_logged_out))
 
     async def _list(self, params: Params) -> Mapping[str, object]:
         cwd = params.nullable_path("cwd")

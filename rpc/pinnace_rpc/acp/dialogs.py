@@ -167,7 +167,7 @@ class OpenDialogs:
 
     def _ask_form(self, record: Json, call: Call | None) -> None:
         title = str(record.get("title", ""))
-        properties, read = _form(record)
+        properties, read = form_of(record)
         params: dict[str, object] = {
             "sessionId": self._session_id,
             "mode": "form",
@@ -256,7 +256,7 @@ def _given_options(record: Json, kinds: Sequence[object]) -> list[Option]:
     ]
 
 
-def _form(record: Json) -> tuple[Json, Callable[[Json], Mapping[str, object] | None]]:
+def form_of(record: Json) -> tuple[Json, Callable[[Json], Mapping[str, object] | None]]:
     """Return the fields of a form, and what reads what was entered; None: it does not fit."""
     match record["method"]:
         case "select":

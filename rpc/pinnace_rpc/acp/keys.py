@@ -1,6 +1,6 @@
 """What this process itself finds of models, keys and logins: from the user's files, without an agent.
 
-It serves what is asked for before a session, in milliseconds. Providers of extensions are unknown here. Reads the files
+It serves what is asked for before a session, in milliseconds. What extensions add is not known here. Reads the files
 anew each time, since other programs write them; runs no command, and asks no server. Shows no key.
 """
 
@@ -50,21 +50,42 @@ class UsersKeys:
             variable = None if provider is None else usual_variable(provider)
         logins: Sequence[ProviderLogin] = ()
         if can_show_code(abilities):
-            found = (ProviderLogin(name, vendor.name) for name, vendor in VENDORS.items())
+            found = [
+                *(ProviderLogin(name, vendor.name) for name, vendor in VENDORS.items() if vendor.device_path),
+                *(ProviderLogin(name, each.name, "browser") for name, each in VENDORS.items() if each.browser),
+            ]
             logins = sorted(found, key=lambda each: each.provider != provider)
         return Offer(release, is_persistent, needs_login, abilities.terminals, logins, provider, variable)
 
-    def status(self, *, is_used: bool) -> Json:
+    def may_have_extensions(self) -> bool:
+        """Return whether a session without a project loads an extension."""
+        from pinnace_rpc.options.extension_hints import may_find_extensions
+
+        given = self._options
+        if given.extensions:
+            return True
+        if given.no_extensions or not may_find_extensions(os.environ):
+            return False
+        from pinnace_rpc.options.extension_preview import finds_extensions
+
+        try:
+            return finds_extensions(Path("/"), (), is_discovering=True)
+        except Exception:  # whatever is wrong with the user's files, an agent says
+            return False
+
+    def status(self, own: Mapping[str, Json], *, is_used: bool) -> Json:
         """Return what `auth/status` answers: the providers with credentials, and those of the command `auth_status`.
 
         Args:
+            own: What an agent says of providers whose logins are those of extensions, by their ids.
             is_used: Whether the client has not logged out.
         """
         from pinnace_rpc.server.logins import shown
 
         registry = self._registry()
         provider = self._provider(registry)
-        records = [shown(registry, name) for name in registry.login_providers()]
+        names = dict.fromkeys([*registry.login_providers(), *own])
+        records = [own[name] if name in own else shown(registry, name) for name in names]
         found = [each for each in records if each["source"] is not None]
         accounts = [
             {"label": _label(each), "active": is_used and bool(each["isUsable"]) and each["provider"] == provider}
@@ -77,11 +98,13 @@ class UsersKeys:
         return {**status, "_meta": {"pinnace": {"providers": found}}} if found else status
 
     def logged_in_to(self, providers: Sequence[str]) -> Sequence[str]:
-        """Return those of these providers, and of the one of the configured model, whose stored logins are ours.
+        """Return those of these providers that have a login, and that of the configured model if its login is ours.
 
         Raises:
             RequestError: auth.json is damaged, so that it is not known, and nothing can be removed.
         """
+        from pinnace_agent.config.credentials.vendor_logins import has_login
+
         stored = _stored()
         for diagnostic in stored.diagnostics:
             if any(not problem.path for problem in diagnostic.problems):  # of the file itself
@@ -89,7 +112,11 @@ class UsersKeys:
                 raise RequestError(INTERNAL_ERROR, text, {"errorCode": "invalid_configuration"})
         provider, entries = self._provider(self._registry(stored)), stored.entries
         wanted = dict.fromkeys([*providers, *(() if provider is None else (provider,))])
-        return [each for each in wanted if logs_in_to(each) and each in entries and entries[each].login is not None]
+        return [
+            each
+            for each in wanted
+            if (has_login(each) or each in providers) and each in entries and entries[each].login is not None
+        ]
 
     def _has_model(self, registry: "ModelRegistry") -> bool:
         """Return whether an agent surely finds a model that can be used."""
@@ -122,11 +149,11 @@ class UsersKeys:
         return ModelRegistry(read_catalog(_folder() / "models.json"), stored or _stored(), os.environ)
 
 
-def logs_in_to(provider: str) -> bool:
-    """Return whether this program logs in to a provider."""
-    from pinnace_agent.config.credentials.vendor_logins import has_login
+def logs_in_to(login: ProviderLogin) -> bool:
+    """Return whether this program logs in to a provider in this way."""
+    from pinnace_agent.config.credentials.key_status import login_kinds
 
-    return has_login(provider)
+    return login.method in login_kinds(login.provider)
 
 
 def _stored() -> "AuthFile":

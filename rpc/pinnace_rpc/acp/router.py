@@ -14,6 +14,7 @@ from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.acp.connection import Connection
 from pinnace_rpc.acp.keys import UsersKeys
 from pinnace_rpc.acp.library import Library
+from pinnace_rpc.acp.logins import can_show_code
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import (
     INVALID_REQUEST,
@@ -26,7 +27,7 @@ from pinnace_rpc.acp.translation.jsonrpc import (
     parse_message,
 )
 from pinnace_rpc.acp.translation.params import Params
-from pinnace_rpc.acp.translation.version import Client, Translation
+from pinnace_rpc.acp.translation.version import Client, Offer, Translation
 from pinnace_spec.wire.framing import TooLong
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -90,9 +91,16 @@ class Router:
         self._library = library
         self._release = release
         self._connection: Connection | None = None
+        self._held: list[bytes | TooLong] | None = None
+        """What came behind an `initialize` that is not answered yet; None: none is open."""
+        self._described: trio.Event | None = None
+        self._is_ending = False
 
     def take_line(self, line: bytes | TooLong) -> None:
         """Take one line of the client."""
+        if self._held is not None:
+            self._held.append(line)
+            return
         match parse_message(line):
             case MalformedMessage(identity, error):
                 self._outbox.refuse_line(identity, error)
@@ -107,11 +115,14 @@ class Router:
 
     def end_turns(self) -> None:
         """The client sends no more: cancel all work that no agent continues. Other requests go on."""
-        if self._connection is not None:
+        self._is_ending = True
+        if self._connection is not None and self._held is None:
             self._connection.end_turns()
 
     async def wait_answered(self) -> None:
         """Wait until every request that is a task of its own is answered."""
+        if self._described is not None:
+            await self._described.wait()
         if self._connection is not None:
             await self._connection.wait_answered()
 
@@ -151,4 +162,29 @@ class Router:
         client = Client(translation, translation.abilities(params))
         offer = self._keys.offer(self._release, client.abilities, is_persistent=self._library is not None)
         self._connection = Connection(self._nursery, self._outbox, self._agents, self._keys, self._library, client)
-        self._outbox.respond(request.id, translation.description(offer))
+        if can_show_code(client.abilities) and self._keys.may_have_extensions():
+            self._held, self._described = [], trio.Event()
+            self._nursery.start_soon(self._describe, request, self._connection, translation, offer, self._described)
+        else:
+            self._outbox.respond(request.id, translation.description(offer))
+
+    async def _describe(
+        self,
+        request: Request,
+        connection: Connection,
+        translation: Translation,
+        offer: Offer,
+        described: trio.Event,
+    ) -> None:
+        """Answer `initialize` when the logins of extensions are known, and then what came behind it."""
+        found = await connection.extension_logins()
+        replaced = {each.provider for each in found}
+        own = [each for each in offer.logins if each.provider not in replaced]
+        logins = sorted([*own, *found], key=lambda each: each.provider != offer.provider)
+        self._outbox.respond(request.id, translation.description(offer._replace(logins=logins)))
+        held, self._held = self._held or (), None
+        for line in held:
+            self.take_line(line)
+        if self._is_ending and self._held is None:
+            connection.end_turns()
+        described.set()

@@ -465,18 +465,23 @@ class BlockingCommands(ABC):
         method: LoginKind,
         *,
         key: str | None = None,
+        settings: Sequence[str] | None = None,
         force: bool | None = None,
     ) -> replies.ProviderAuth:
-        """Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used.
+        """Store a key of a provider, or log in to it. It is answered at its end: the models can be used.
 
         Args:
             provider: The provider, as `auth_status` lists it.
             method: `key`: with the key in `key`. `device-code`: with a code that the user enters in a browser
-                (`login_start`).
+                (`login_start`). `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what
+                it was sent to, too. `extension`: as the extension that registers the provider does, which asks by
+                dialogs and may show an address.
             key: The key itself, printable ASCII characters without spaces around them; with the method `key` alone.
+            settings: What is stored beside a key with the method `key`, each as `NAME=VALUE`; `auth_status` lists the
+                names.
             force: Whether a key may replace a stored login.
         """
-        data = self.request("login", provider=provider, method=method, key=key, force=force)
+        data = self.request("login", provider=provider, method=method, key=key, settings=settings, force=force)
         return cast("replies.ProviderAuth", data_of("login", data))
 
     def abort_login(self, *, provider: str | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import trio
 
-from pinnace_agent.config.configuration import load_configuration
+from pinnace_agent.config.configuration import Configuration, load_configuration
 from pinnace_agent.config.models.models import ModelRegistry, ProviderCode
 from pinnace_agent.extensions.loading.discovery import ExtensionSources, discover, resolve_named
 from pinnace_agent.extensions.loading.folders import LoadFailure
@@ -50,6 +50,25 @@ Work = Callable[[Preview], Awaitable[None]]
 """Called while the extensions are loaded."""
 
 
+def finds_extensions(cwd: Path, named: Sequence[str], *, is_discovering: bool) -> bool:
+    """Return whether a start in a folder would load an extension. Loads none."""
+    found = discover(_sources(load_configuration(os.environ, cwd), cwd, named, is_discovering=is_discovering))
+    return bool(found.candidates)
+
+
+def _sources(
+    configuration: Configuration, cwd: Path, named: Sequence[str], *, is_discovering: bool
+) -> ExtensionSources:
+    return ExtensionSources(
+        env=os.environ,
+        cwd=str(cwd),
+        settings=in_load_order(configuration.settings.resources),
+        is_trusted=configuration.is_project_trusted,
+        named=resolve_named(named, str(cwd), os.environ),
+        is_discovering=is_discovering,
+    )
+
+
 def preview(
     named: Sequence[str],
     *,
@@ -64,14 +83,7 @@ def preview(
     """
     cwd = Path.cwd()
     configuration = load_configuration(os.environ, cwd, approved=approved)
-    wanted = ExtensionSources(
-        env=os.environ,
-        cwd=str(cwd),
-        settings=in_load_order(configuration.settings.resources),
-        is_trusted=configuration.is_project_trusted,
-        named=resolve_named(named, str(cwd), os.environ),
-        is_discovering=is_discovering,
-    )
+    wanted = _sources(configuration, cwd, named, is_discovering=is_discovering)
     found = discover(wanted)
     if not found.candidates and not found.failures:
         nothing = Preview({}, (), notices=found.notices)

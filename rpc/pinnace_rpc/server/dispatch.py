@@ -278,7 +278,10 @@ class OpenCommands:
         pending = self._pending.pop(ref)
         response = cast("cmd.ExtensionUiResponse", pending.command)  # the model of this name
         fields = {"value": response.value, "confirmed": response.confirmed, "cancelled": response.cancelled}
-        return {"id": response.id} | {name: value for name, value in fields.items() if value is not None}
+        answer = {"id": response.id} | {name: value for name, value in fields.items() if value is not None}
+        if self._logins is not None:
+            self._logins.take_dialog_answer(answer)
+        return answer
 
     def file_response(self, ref: int) -> Mapping[str, object]:
         """Return the answer to a request for a file, which is never answered itself."""

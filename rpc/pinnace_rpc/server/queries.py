@@ -179,15 +179,15 @@ def get_branch_messages(read: Read) -> Data:
 def get_session_stats(read: Read) -> Data:
     """Counts, tokens and cost of the context and of the whole session, what a cache missed; how full the context is."""
     from pinnace_agent.compaction.threshold import context_usage  # not at start: it loads all modules of compaction
-    from pinnace_agent.session.cache_misses import cache_misses
     from pinnace_agent.session.totals import message_counts
+    from pinnace_agent.session.warming_totals import cache_stats
 
     session = read.agent.session
     data: dict[str, object] = {
         "sessionId": session.id,
         **session.meter.counts(),
         "session": {**message_counts(session.tree.kinds), **session.totals.of(session.tree.entries)},
-        "cacheMisses": cache_misses(session, read.agent.profile.registry.find),
+        **cache_stats(session, read.agent.profile.registry.find),
     }
     if (path := session.path) is not None:
         data["sessionFile"] = path

@@ -139,8 +139,9 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     },
     "login": {
         "provider": (str, ..., "provider"),
-        "method": (frozenset({"device-code", "key"}), ..., "method"),
+        "method": (frozenset({"browser", "device-code", "extension", "key"}), ..., "method"),
         "key": (str, None, "key"),
+        "settings": (list, None, "settings"),
         "force": (bool, False, "force"),
     },
     "abort_login": {

@@ -815,7 +815,7 @@ class AuthStatus(CommandModel):
 
 
 class Login(CommandModel):
-    """Store a key of a provider, or log in to it with a code. It is answered at its end: the models can be used."""
+    """Store a key of a provider, or log in to it. It is answered at its end: the models can be used."""
 
     since = None
     group = "Keys and logins"
@@ -831,9 +831,13 @@ class Login(CommandModel):
     provider: StrictStr
     """The provider, as `auth_status` lists it."""
     method: LoginKind
-    """`key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`)."""
+    """`key`: with the key in `key`. `device-code`: with a code that the user enters in a browser (`login_start`).
+    `browser`: in a browser that comes back to this machine; a dialog (`input`) takes what it was sent to, too.
+    `extension`: as the extension that registers the provider does, which asks by dialogs and may show an address."""
     key: StrictStr | None = None
     """The key itself, printable ASCII characters without spaces around them; with the method `key` alone."""
+    settings: list[StrictStr] | None = None
+    """What is stored beside a key with the method `key`, each as `NAME=VALUE`; `auth_status` lists the names."""
     force: StrictBool = False
     """Whether a key may replace a stored login."""
 

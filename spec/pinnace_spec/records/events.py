@@ -571,13 +571,13 @@ class WarningEvent(AgentWarning):
 
 
 class LoginStart(OutputModel):
-    """A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it."""
+    """A login waits for its user, who uses a browser. `login_end` follows, whatever becomes of it."""
 
     type: Literal["login_start"]
     provider: NonEmpty
     url: NonEmpty
-    userCode: NonEmpty
-    expiresAt: Positive
+    userCode: NonEmpty | None = None
+    expiresAt: Positive | None = None
 
 
 class LoginEnd(OutputModel):

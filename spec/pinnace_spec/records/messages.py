@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 QueueMode = Literal["all", "one-at-a-time"]
 ApprovalMode = Literal["never", "ask", "read-only"]
-LoginKind = Literal["key", "device-code"]
+LoginKind = Literal["key", "device-code", "browser", "extension"]
 KeySource = Literal["option", "auth.json", "models.json", "header", "variable", "login", "google"]
 """Where the credentials of a provider come from; `option`: `--api-key`. `header`: one of models.json that carries a
 key. `login`: one of auth.json. `google`: application default credentials."""

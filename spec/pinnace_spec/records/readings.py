@@ -256,6 +256,15 @@ class CacheMisses(_Missed):
         return self
 
 
+class CacheWarming(OutputModel):
+    """What requests have used that only kept a provider's cache alive. It is a part of the totals."""
+
+    requests: Count
+    tokens: Tokens
+    cost: Amount
+    """US dollars."""
+
+
 class _OfSession(OutputModel):
     sessionFile: NonEmpty | None = None
     sessionId: NonEmpty
@@ -275,6 +284,8 @@ class Stats(_Stats):
     session: Totals
     cacheMisses: CacheMisses
     """Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`."""
+    cacheWarming: CacheWarming
+    """Of the whole session (R-STA-12), and in its totals, too."""
 
 
 class ForkMessage(OutputModel):
@@ -451,6 +462,19 @@ class Agents(OutputModel):
     """In the order in which they began."""
 
 
+class ProviderSetting(OutputModel):
+    """A setting of a provider, such as its account or region."""
+
+    name: NonEmpty
+    """The variable."""
+    about: NonEmpty
+    """What its value is."""
+    isSet: bool
+    """Whether the entry of auth.json or the environment has it."""
+    isAsked: bool
+    """Whether a client asks its user for it at a login; not what is set, nor what few need."""
+
+
 class ProviderAuth(OutputModel):
     """The credentials of a provider, as this process uses them; never a secret."""
 
@@ -468,7 +492,11 @@ class ProviderAuth(OutputModel):
     methods: list[LoginKind]
     """How `login` logs in to it."""
     variable: NonEmpty | None = None
-    """The variable that is the source."""
+    """The variable that is the source, or that the entry of auth.json has in place of a key."""
+    settings: list[ProviderSetting] | None = None
+    """What `login` stores beside a key, by its field `settings`; absent: the provider has none."""
+    needsKey: Literal[False] | None = None
+    """False: a `login` with `settings` may leave the key out, since a cloud has other credentials."""
     expiresAt: Count | None = None
     """Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is."""
     problem: NonEmpty | None = None

@@ -40,6 +40,8 @@ class Select(SeedSelect):
     """Of a question whether something may happen: what each option means, in the order of `options`."""
     url: str | None = None
     """The address that the user is asked to open; the first option says that it was opened, the second declines."""
+    loginProvider: NonEmpty | None = None
+    """The provider of the `login` that the question belongs to."""
 
     @model_validator(mode="after")
     def _has_a_kind_for_each_option(self) -> Self:
@@ -57,13 +59,22 @@ class Confirm(_Dialog):
     timeout: Positive | None = None
 
 
-class Input(_Dialog):
+class SeedInput(_Dialog):
     """Enter one line."""
 
     method: Literal["input"]
     title: str
     placeholder: str | None = None
     timeout: Positive | None = None
+
+
+class Input(SeedInput):
+    """Enter one line, such as what a browser was sent to at a login."""
+
+    method: Literal["input"]
+    loginProvider: NonEmpty | None = None
+    """The provider of the `login` that the question belongs to. With the method `browser` another answer than a text
+    does not end it."""
 
 
 class Editor(_Dialog):
@@ -126,6 +137,6 @@ AnyUiRequest: TypeAlias = Annotated[
     Field(discriminator="method"),
 ]
 SeedUiRequest: TypeAlias = Annotated[
-    SeedSelect | Confirm | Input | Editor | Notify | SetStatus | SetWidget | SetTitle | SeedSetEditorText,
+    SeedSelect | Confirm | SeedInput | Editor | Notify | SetStatus | SetWidget | SetTitle | SeedSetEditorText,
     Field(discriminator="method"),
 ]

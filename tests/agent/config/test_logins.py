@@ -13,7 +13,7 @@ import trio.testing
 from pinnace_agent.config.credentials import login_refresh
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.login_refresh import REFRESH_LIMIT_S, LoginStore
-from pinnace_agent.config.credentials.logins import Login, LoginFailed, new_login
+from pinnace_agent.config.credentials.logins import Login, LoginCallbacks, LoginFailed, new_login
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.models.models import ModelRegistry, ProviderCode
 from pinnace_agent.files.file_lock import file_lock
@@ -44,7 +44,9 @@ def stored(path: Path, provider: str = "x") -> dict[str, Any]:
 
 
 class Method:
-    """Refreshes when it is let go."""
+    """Refreshes when it is let go. No user logs in."""
+
+    name = "Method"
 
     def __init__(self, answer: object = None, *, is_open: bool = True) -> None:
         self.answer = fresh() if answer is None else answer
@@ -64,6 +66,12 @@ class Method:
 
     def api_key(self, credentials: dict[str, object]) -> str:
         return str(credentials["access"])
+
+    async def log_in(self, callbacks: LoginCallbacks) -> Login:
+        raise AssertionError(callbacks)
+
+    def stored(self) -> None:
+        raise AssertionError
 
 
 async def test_requests_that_wait_at_once_refresh_once(tmp_path: Path) -> None:
@@ -237,7 +245,7 @@ async def test_a_valid_login_of_pi_is_used_as_it_is(tmp_path: Path, provider: st
     ("provider", "entry", "told"),
     [
         ("anthropic", OLD, "has expired, and only pi refreshes it"),
-        ("openai", fresh(), "only the extension that registers the provider"),
+        ("groq", fresh(), "only the extension that registers the provider"),
         ("anthropic", {"type": "oauth"}, "has expired"),
     ],
 )

@@ -15,6 +15,8 @@ import trio
 from tests.agent.extensions.conftest import MODEL
 
 import pinnace.extensions
+from pinnace_agent.config.credentials.logins import LoginCallbacks
+from pinnace_agent.config.credentials.loopback_redirect import Redirect
 from pinnace_agent.core.loop_thread import (
     DECISION,
     LoopEndedError,
@@ -37,7 +39,6 @@ from pinnace_agent.extensions.api.contexts import (
     ToolContext,
     TrustContext,
 )
-from pinnace_agent.extensions.api.login_helpers import Redirect
 from pinnace_agent.extensions.api.session_reader import SessionReader
 from pinnace_agent.extensions.api.subscribing import Subscription
 from pinnace_agent.extensions.api.terminal_texts import Theme
@@ -45,7 +46,6 @@ from pinnace_agent.extensions.api.tool_state import ToolState
 from pinnace_agent.extensions.api.user_interface import RpcUserInterface, UserInterface
 from pinnace_agent.extensions.providers.login import DialogCallbacks
 from pinnace_agent.extensions.registration.flags import FlagValues
-from pinnace_agent.extensions.registration.provider_config import LoginCallbacks
 from pinnace_agent.extensions.registration.registrations import ToolDefinition
 from pinnace_agent.extensions.registration.stream_requests import StreamOptions
 from pinnace_agent.extensions.runtime.instances import Instance

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pinnace_agent.session.store.entries import EntryList
 from pinnace_agent.session.totals import FileTotals, RunningTotals, TokenTotals, file_totals, message_counts
 from pinnace_agent.session.tree import EntryTree
+from pinnace_agent.session.warming_totals import RunningWarming
 from pinnace_spec.records.entries import Entry
 
 NONE: TokenTotals = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
@@ -50,6 +51,23 @@ def test_an_empty_session_has_used_nothing() -> None:
 )
 def test_whatever_asked_a_model_counts(spender: Entry) -> None:
     assert ONCE == file_totals([spender])
+
+
+def test_what_warming_has_used_is_also_counted_alone() -> None:
+    """R-STA-12: of all branches, as the list grows and is cut, and read once."""
+    warm, other = entry("usage", kind="cache_warm", usage=USAGE), entry("usage", kind="subagent", usage=USAGE)
+    entries, running = EntryList([message("assistant", usage=USAGE), warm, other]), RunningWarming()
+    assert {"requests": 1, "tokens": TOKENS, "cost": 0.5} == running.of(entries)
+    assert (45, 1.5) == (RunningTotals().of(entries)["tokens"]["total"], RunningTotals().of(entries)["cost"])
+    entries.append(warm)
+    assert (2, 30, 1.0) == (
+        running.of(entries)["requests"],
+        running.of(entries)["tokens"]["total"],
+        running.of(entries)["cost"],
+    )
+    for _ in range(3):
+        entries.pop()
+    assert {"requests": 0, "tokens": NONE, "cost": 0} == running.of(entries)
 
 
 def test_all_branches_count_also_what_was_compacted() -> None:

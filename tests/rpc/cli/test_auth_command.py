@@ -285,8 +285,84 @@ def test_an_account_that_would_be_another_address_is_refused(tmp_path: Path) -> 
     answers = ((b"(not shown): ", KEY), (b"CLOUDFLARE_ACCOUNT_ID of", "a/../b"))
     status, shown = typed(tmp_path, ("auth", "login", "cloudflare-workers-ai"), *answers)
 
-    assert (1, True) == (os.waitstatus_to_exitcode(status), "letters, digits, dashes and underscores" in shown)
+    assert (1, True) == (os.waitstatus_to_exitcode(status), "letters, digits, dashes and underscores;" in shown)
     assert not (tmp_path / "auth.json").exists()
+
+
+def test_settings_of_clouds_are_asked_for_and_may_stand_without_a_key(tmp_path: Path) -> None:
+    """What pi asks for, stored as pi stores it; Azure's resource, without which a key leads nowhere."""
+    asked: dict[str, tuple[str, dict[str, str]]] = {
+        "azure": (KEY, {"AZURE_OPENAI_RESOURCE_NAME": "my-resource"}),
+        "amazon-bedrock": ("", {"AWS_PROFILE": "work at home", "AWS_REGION": "eu-west-1"}),
+        "google-vertex": ("", {"GOOGLE_CLOUD_PROJECT": "p-1", "GOOGLE_CLOUD_LOCATION": "global"}),
+    }
+    expected: dict[str, object] = {}
+    for provider, (key, env) in asked.items():
+        answers = [(b"(not shown", key), *((f"{name} of".encode(), value) for name, value in env.items())]
+        status, shown = typed(tmp_path, ("auth", "login", provider), *answers)
+        assert (0, False) == (status, KEY in shown), shown
+        expected[provider] = {"type": "api_key", **({"key": key} if key else {}), "env": env}
+    assert expected == stored(tmp_path)
+    status, shown = typed(tmp_path, ("auth", "login", "amazon-bedrock"), (b"(not shown", ""))
+    assert (1, True) == (os.waitstatus_to_exitcode(status), "neither a key nor a setting was given" in shown)
+
+
+def test_settings_are_given_by_an_option(run: Run, tmp_path: Path) -> None:
+    """They are added to those of the entry; without a key they take the place of one."""
+    done = run("login", "azure", "--set", "AZURE_OPENAI_BASE_URL=https://a.example", stdin=KEY)
+    assert (0, "") == (done.returncode, done.stderr)
+    run("login", "azure", "--set", "AZURE_OPENAI_DEPLOYMENT_NAME_MAP=gpt=a, b=c", stdin=f"{KEY}2")
+    env = {
+        "AZURE_OPENAI_BASE_URL": "https://a.example",
+        "AZURE_OPENAI_DEPLOYMENT_NAME_MAP": "gpt=a, b=c",
+    }
+    run("login", "amazon-bedrock", stdin=KEY)
+    done = run("login", "amazon-bedrock", "--set", "AWS_PROFILE=work", "--set", "AWS_REGION=us-east-1", stdin="")
+    assert "amazon-bedrock: its settings are stored in" in done.stdout
+    assert {
+        "azure": {"type": "api_key", "key": f"{KEY}2", "env": env},
+        "amazon-bedrock": {"type": "api_key", "env": {"AWS_PROFILE": "work", "AWS_REGION": "us-east-1"}},
+    } == stored(tmp_path)
+    assert "AWS_PROFILE in auth.json" in run("status", "amazon-bedrock").stdout
+
+    before = stored(tmp_path)
+    for provider, words, problem in (
+        ("azure", ["AZURE_OPENAI_RESOURCE_NAME=a.b"], "AZURE_OPENAI_RESOURCE_NAME must be the name of the resource"),
+        ("azure", ["AWS_PROFILE=a"], "a setting of azure must be one of AZURE_OPENAI_RESOURCE_NAME, "),
+        ("openai", ["A=b"], "a setting of openai must be left out: it has none"),
+        ("amazon-bedrock", ["AWS_REGION"], "AWS_REGION must be a region"),
+        ("amazon-bedrock", [], "neither a key nor a setting was given"),
+    ):
+        done = run("login", provider, *(each for word in words for each in ("--set", word)), stdin="")
+        assert (1, True) == (done.returncode, problem in done.stderr), done.stderr
+    done = run("login", "azure", "--device-code", "--set", "AZURE_OPENAI_RESOURCE_NAME=a")
+    assert (2, before) == (done.returncode, stored(tmp_path))
+
+
+def test_the_status_shows_logins_of_installed_extensions(run: Run, tmp_path: Path) -> None:
+    """Not for a provider of the catalog, whose state needs no extension."""
+    (tmp_path / "extensions").mkdir()
+    marker = tmp_path / "loaded"
+    (tmp_path / "extensions" / "corp.py").write_text(
+        f"""
+def extension(pi):
+    open({str(marker)!r}, "w").close()
+    oauth = {{"name": "Corp", "login": lambda c: None, "refresh_token": lambda c: c, "get_api_key": lambda c: "k"}}
+    models = [{{"id": "c1"}}]
+    pi.register_provider("corp", {{"baseUrl": "http://127.0.0.1:1", "api": "openai-completions", "models": models,
+                                  "oauth": oauth}})
+"""
+    )
+    run("status", "openai")
+    assert not marker.exists()
+    assert (1, True) == (run("status", "corp").returncode, marker.exists())
+    login = {"type": "oauth", "access": "a", "refresh": "r", "expires": 1}
+    (tmp_path / "auth.json").write_text(json.dumps({"corp": login}))
+    (tmp_path / "auth.json").chmod(0o600)
+    for words in (["status", "corp"], ["status"]):
+        done = run(*words)
+        assert (0, True) == (done.returncode, "corp                        login in auth.json" in done.stdout), done
+    assert run("status").stderr == ""
 
 
 def test_an_account_that_can_not_be_asked_for_is_named(run: Run, tmp_path: Path) -> None:

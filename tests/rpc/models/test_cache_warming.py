@@ -154,6 +154,10 @@ async def test_a_cache_is_kept_for_half_an_hour_after_a_run(
         await trio.sleep(1)
         (stats,) = talk.client.records
         assert stats["data"]["tokens"]["cacheRead"] == 7 * PROMPT_TOKENS
+        warming, total = stats["data"]["cacheWarming"], stats["data"]["cost"]
+        assert (warming["requests"], warming["tokens"]["cacheRead"]) == (6, 6 * PROMPT_TOKENS)
+        assert warming["cost"] == pytest.approx(sum(entry["usage"]["cost"]["total"] for entry in talk.usages))
+        assert 0 < warming["cost"] < total
 
 
 @pytest.mark.parametrize(

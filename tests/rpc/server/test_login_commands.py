@@ -67,7 +67,7 @@ def test_the_status_names_sources_and_ways(agent: AgentStarter) -> None:
     assert every["xai"] == status(pi)
     assert ("login", True, PI_LOGIN["expires"]) == tuple(status(pi)[key] for key in ("source", "isUsable", "expiresAt"))
     assert ["key", "device-code"] == status(pi)["methods"]
-    assert ["device-code"] == every["openai-codex"]["methods"]
+    assert ["device-code", "browser"] == every["openai-codex"]["methods"]
     assert (None, False, ["OPENAI_API_KEY"]) == tuple(
         every["openai"][key] for key in ("source", "isUsable", "variables")
     )
@@ -268,3 +268,36 @@ def test_what_ends_the_process_stores_nothing(
     server.interval_s = 0.01
     again = agent(again=pi)
     assert again.request(LOGIN)["success"]
+
+
+def test_settings_are_stored_beside_a_key_or_without_one(agent: AgentStarter) -> None:
+    """R-KEY-01, R-KEY-02: `auth_status` lists them, and which of them a client asks for."""
+    pi = agent()
+    listed = {each["name"]: (each["isSet"], each["isAsked"]) for each in status(pi, "azure")["settings"]}
+    assert (False, True) == listed["AZURE_OPENAI_RESOURCE_NAME"]
+    assert (False, False) == listed["AZURE_OPENAI_BASE_URL"]
+    assert "settings" not in status(pi, "groq")
+    assert "needsKey" not in status(pi, "azure")
+    assert False is status(pi, "amazon-bedrock")["needsKey"]
+
+    key = {"type": "login", "method": "key"}
+    pi.ask("login", provider="azure", method="key", key=KEY, settings=["AZURE_OPENAI_RESOURCE_NAME=mine"])
+    shown = pi.ask("login", provider="amazon-bedrock", method="key", settings=["AWS_PROFILE=work"])
+    assert ("auth.json", "AWS_PROFILE", True) == tuple(shown[each] for each in ("source", "variable", "isUsable"))
+    assert {
+        "azure": {"type": "api_key", "key": KEY, "env": {"AZURE_OPENAI_RESOURCE_NAME": "mine"}},
+        "amazon-bedrock": {"type": "api_key", "env": {"AWS_PROFILE": "work"}},
+    } == stored(pi)
+    assert {"azure", "amazon-bedrock"} <= providers(pi)
+    assert [] == [each for each in status(pi, "azure")["settings"] if each["isAsked"]]
+
+    for fields, problem in (
+        ({"provider": "azure", "settings": ["AZURE_OPENAI_RESOURCE_NAME=mine"]}, "key is required"),
+        ({"provider": "amazon-bedrock", "settings": []}, "key is required"),
+        ({"provider": "amazon-bedrock", "settings": ["AWS_REGION=a b"]}, "wrong: AWS_REGION must be a region"),
+        ({"provider": "xai", "settings": ["A=b"], "key": KEY}, "settings are wrong: a setting of xai must be left out"),
+        ({"provider": "xai", "method": "device-code", "settings": ["A=b"]}, "settings must not be given"),
+        ({"provider": "azure", "settings": "A=b", "key": KEY}, "settings must be"),
+    ):
+        refused = pi.request({**key, **fields})
+        assert ("invalid_field", True) == (refused["errorCode"], problem in refused["error"]), refused

@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 from tests.agent.config.authorization_server import MARK, USER_CODE, AuthorizationServer
+from tests.agent.config.browser_authorization import KEY as BOUGHT
+from tests.agent.config.browser_authorization import BrowserServer, visit
 from tests.rpc.tui.terminal import Screen, environment, terminal
 from textual.widgets import Input
 
@@ -45,6 +47,25 @@ def test_a_key_is_chosen_entered_unseen_and_removed(tmp_path: Path) -> None:
             assert json.loads(auth_file(tmp_path).read_text()) == {}
             await screen.say("/logout")
             await screen.shows("nothing is stored for any provider")
+
+    asyncio.run(check())
+
+
+def test_settings_are_asked_for_behind_the_key(tmp_path: Path) -> None:
+    """And in the place of one, where a cloud has other credentials."""
+
+    async def check() -> None:
+        async with terminal(tmp_path) as screen:
+            await screen.say("/login amazon-bedrock")
+            await opened(screen, InputDialog)
+            await screen.press("enter")
+            await screen.shows("AWS_PROFILE of amazon-bedrock: the name of a profile")
+            await screen.press(*"work", "enter")
+            await screen.shows("AWS_REGION of amazon-bedrock")
+            await screen.press("enter")
+            await screen.shows("amazon-bedrock: stored")
+            entry = {"type": "api_key", "env": {"AWS_PROFILE": "work"}}
+            assert json.loads(auth_file(tmp_path).read_text()) == {"amazon-bedrock": entry}
 
     asyncio.run(check())
 
@@ -102,4 +123,44 @@ def test_a_code_is_shown_until_its_login_has_ended(tmp_path: Path) -> None:
     with AuthorizationServer() as server:
         server.interval_s = AN_HOUR_S
         (tmp_path / "home" / "agent" / "settings.json").write_text(json.dumps({"logins": {"xai": {"url": server.url}}}))
+        asyncio.run(check(server))
+
+
+def test_a_browser_is_awaited_until_its_login_has_ended(tmp_path: Path) -> None:
+    """By Escape, by the browser, and by a paste."""
+    env = environment(tmp_path)
+
+    async def check(server: BrowserServer) -> None:
+        async with terminal(tmp_path, env=env) as screen:
+            await begin(screen)
+            await screen.press("escape")
+            await screen.shows("✗ The login was ended")
+            assert not auth_file(tmp_path).exists()
+
+            address = await begin(screen)
+            status, _ = await asyncio.to_thread(visit, server.redirect(address))
+            assert 200 == status
+            await screen.shows("openrouter: stored")
+            await screen.until(lambda: len(screen.app.screen_stack) == 1)
+            assert BOUGHT == json.loads(auth_file(tmp_path).read_text())["openrouter"]["access"]
+
+            await screen.say("/logout openrouter")
+            await screen.shows("openrouter: nothing is stored any more")
+            address = await begin(screen)
+            await screen.press(*server.redirect(address).partition("?")[2].removeprefix("code="), "enter")
+            await screen.until(lambda: "openrouter" in json.loads(auth_file(tmp_path).read_text()))
+
+    async def begin(screen: Screen) -> str:
+        await screen.say("/login openrouter")
+        await opened(screen, SelectDialog)
+        await screen.shows("Log in in a browser")
+        await screen.press("down", "enter")
+        await opened(screen, InputDialog)
+        await screen.shows("Log in to openrouter", "/auth?callback_url")
+        assert isinstance(screen.app.screen, InputDialog)
+        return screen.app.screen._title.splitlines()[1]
+
+    with BrowserServer() as server:
+        logins = {"openrouter": {"url": server.url}}
+        (tmp_path / "home" / "agent" / "settings.json").write_text(json.dumps({"logins": logins}))
         asyncio.run(check(server))

@@ -154,7 +154,17 @@ OPTIONAL = {
     *("remedy", "source", "sessionFile"),
     *("durationMs", "id", "name", "usage", "timeout", "placeholder", "prefill", "notifyType", "entryId", "messageId"),
     *("assistantEntryId", "callIndex", "gated", "error"),
-    *("statusText", "widgetLines", "widgetPlacement", "details", "errorCode", "status", "attempts"),
+    *(
+        "userCode",
+        "expiresAt",
+        "statusText",
+        "widgetLines",
+        "widgetPlacement",
+        "details",
+        "errorCode",
+        "status",
+        "attempts",
+    ),
 }
 
 
@@ -202,7 +212,9 @@ def test_every_type_and_every_field_stands_in_the_examples() -> None:
         model: object = TypeAdapter(cast("type[object]", EVENTS["pi"][record["type"]])).validate_python(record)
         assert isinstance(model, BaseModel)
         optional = {"errorMessage", "timeout"} | (
-            {"toolCallId", "optionKinds", "url", "paste"} if record["type"] == "extension_ui_request" else set[str]()
+            {"toolCallId", "optionKinds", "url", "loginProvider", "paste"}
+            if record["type"] == "extension_ui_request"
+            else set[str]()
         )
         optional |= {"agent", "event"} if record["type"] == "subagent_event" else set[str]()  # either
         assert set(type(model).model_fields) - optional == set(record) - optional

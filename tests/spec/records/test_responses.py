@@ -84,6 +84,7 @@ MISSED: Json = {"missCount": 1, "missedTokens": 2000, "missedCost": 0.1}
 STATS: Json = {"sessionFile": "/a", "sessionId": "s", **COUNTS, "session": COUNTS} | {
     "contextUsage": {"tokens": 50, "contextWindow": 100, "percent": 50},
     "cacheMisses": {**MISSED, "reasons": [{**MISSED, "reason": "expired"}]},
+    "cacheWarming": {"requests": 2, "tokens": TOKENS, "cost": 0.1},
 }
 COMPACTION: Json = {
     "summary": "s",

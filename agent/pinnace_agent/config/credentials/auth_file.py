@@ -27,7 +27,7 @@ class LoginInTheWay(Exception):
 def store_key(
     path: Path,
     provider: str,
-    key: Secret,
+    key: Secret | None,
     *,
     replaces_login: bool = False,
     variables: Mapping[str, str] = MappingProxyType({}),
@@ -38,7 +38,7 @@ def store_key(
     Args:
         path: auth.json; it is made if there is none.
         provider: Its id.
-        key: As in the file: the key itself, `$NAME` or `!command`.
+        key: As in the file: the key itself, `$NAME` or `!command`; None: variables alone, in place of a former key.
         replaces_login: Whether to overwrite a login.
         variables: Of the provider alone, for `env` of its entry; others there stay.
         check: What it raises ends the waiting for the lock.
@@ -57,7 +57,9 @@ def store_key(
         kept = old if is_object(old) and old.get("type") == "api_key" else {}
         former = kept.get("env")
         env = {"env": {**(former if is_object(former) else {}), **variables}} if variables else {}
-        content[provider] = {**kept, "type": "api_key", "key": key.reveal(), **env}
+        kept = {name: value for name, value in kept.items() if name != "key"}
+        stored = {} if key is None else {"key": key.reveal()}
+        content[provider] = {"type": "api_key", **stored, **kept, **env}
         return content
 
     return edit_object(path, change, _FORM, check)

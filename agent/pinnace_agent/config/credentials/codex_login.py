@@ -46,7 +46,8 @@ class CodexLogin(DeviceLogin):
                 raise LoginFailed(f"{vendor.name}: the code has expired")
             answer = await ask_json(vendor.name, self._url(_POLL_PATH), device)
             if answer.status == 200:
-                return await self._buy(answer)
+                bought, verifier = (self._text(answer.body, name) for name in ("authorization_code", "code_verifier"))
+                return await self.exchange(bought, verifier, self._url(_REDIRECT_PATH))
             match _code_of(answer):
                 case "slow_down":
                     interval_s += _SLOWER_S
@@ -54,19 +55,6 @@ class CodexLogin(DeviceLogin):
                     raise refusal(vendor.name, "refuses the login", answer)
                 case _:
                     pass
-
-    async def _buy(self, granted: Answer) -> Login:
-        fields = {
-            "grant_type": "authorization_code",
-            "client_id": self._vendor.client_id,
-            "code": self._text(granted.body, "authorization_code"),
-            "code_verifier": self._text(granted.body, "code_verifier"),
-            "redirect_uri": self._url(_REDIRECT_PATH),
-        }
-        answer = await self._ask(self._vendor.token_path, fields)
-        if answer.status != 200:
-            raise refusal(self._vendor.name, "refuses the login", answer)
-        return self._login(answer.body, "")
 
     def _login(self, body: Mapping[str, object], former_refresh: str) -> Login:
         """Read the tokens of an answer, as pi writes them: with the account."""

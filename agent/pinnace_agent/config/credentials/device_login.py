@@ -77,6 +77,35 @@ class DeviceLogin:
                 case _:
                     raise refusal(vendor.name, "refuses the login", answer)
 
+    async def exchange(self, code: str, verifier: str, redirect_uri: str) -> Login:
+        """Exchange the code that a browser has brought (RFC 6749, section 4.1.3, RFC 7636).
+
+        Raises:
+            LoginFailed: The server refuses it, or can't be reached.
+        """
+        fields = {
+            "grant_type": "authorization_code",
+            "client_id": self._vendor.client_id,
+            "code": code,
+            "code_verifier": verifier,
+            "redirect_uri": redirect_uri,
+        }
+        answer = await self._ask(self._vendor.token_path, fields)
+        if answer.status != 200:
+            raise refusal(self._vendor.name, "refuses the login", answer)
+        return self._login(answer.body, "")
+
+    def page_fields(self, redirect_uri: str, state: str, challenge: str) -> Mapping[str, str]:
+        """Return the parameters of the page where a browser logs in, but for those of `Browser`."""
+        return {
+            "response_type": "code",
+            "client_id": self._vendor.client_id,
+            "redirect_uri": redirect_uri,
+            "state": state,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+
     def _is_grant(self, answer: Answer) -> bool:
         """Return whether the user has entered the code."""
         return answer.status == 200

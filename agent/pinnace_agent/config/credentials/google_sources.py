@@ -2,7 +2,8 @@
 
 A file holds a user's login (`authorized_user`: a refresh token, RFC 6749 section 6), a service account (an assertion
 that its key signs), a service account that another identity may act as (`impersonated_service_account`), or an identity
-of another authority (`external_account`: its token, from a file or an address, is exchanged, RFC 8693). A machine in
+of another authority (`external_account`: its token, from a file or an address, or as `google_foreign_identities` has
+it, is exchanged, RFC 8693). A machine in
 Google's cloud asks its metadata server. No text has a secret; a failure names the file and the field.
 """
 
@@ -173,6 +174,8 @@ class _Credentials:
     async def _subject_token(self) -> str:
         """Return the token of the other authority."""
         source = _Credentials(self._object("credential_source"), f"{self._place}: credential_source")
+        if (own := await self._token_of_identity(source)) is not None:
+            return own
         form = source._content.get("format")
         member = None
         if is_object(form) and form.get("type") == "json":
@@ -190,6 +193,29 @@ class _Credentials:
             raise LoginFailed(f"{source._place}: there is no token{where}")
         REDACTOR.learn(text)
         return text
+
+    async def _token_of_identity(self, source: "_Credentials") -> str | None:
+        """Return the token of a program or of AWS; None: the source is a file or an address."""
+        from pinnace_agent.config.credentials import google_foreign_identities as foreign
+
+        audience = self._text("audience")
+        if "environment_id" in source._content:
+            return await foreign.token_of_aws(source._content, source._place, audience)
+        if "executable" not in source._content:
+            return None
+        url = str(self._content.get(_IMPERSONATION) or "")
+        account = url.rpartition("/")[2].removesuffix(":generateAccessToken") or None
+        token = await foreign.token_of_program(
+            source._object("executable"),
+            f"{source._place}.executable",
+            audience,
+            self._text("subject_token_type"),
+            account,
+        )
+        if not is_token(token):
+            raise LoginFailed(f"{source._place}.executable: its token must be printable ASCII characters")
+        REDACTOR.learn(token)
+        return token
 
     async def _foreign_text(self) -> str:
         """Return what the file or the address of a source holds."""
@@ -211,8 +237,8 @@ class _Credentials:
             if answer.status != 200:
                 raise _refused(answer, name, "gives out no token")
             return answer.data.decode("utf-8", "replace").strip()
-        other = next((each for each in ("executable", "environment_id", "certificate") if each in self._content), None)
-        raise LoginFailed(f"{self._place} must have a file or a url{f'; {other} is not supported' if other else ''}")
+        other = "; certificate is not supported" if "certificate" in self._content else ""
+        raise LoginFailed(f"{self._place} must have a file, a url, an executable or an environment_id{other}")
 
     def _text(self, name: str) -> str:
         value = self._content.get(name)

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
 from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
-from pinnace_agent.config.credentials.vendor_logins import has_login
+from pinnace_agent.config.credentials.provider_settings import set_settings
+from pinnace_agent.config.credentials.vendor_logins import VENDORS, has_login, login_option
 from pinnace_agent.config.models.builtin import (
     OFFLINE_PROVIDER,
     VERTEX_PROVIDER,
@@ -30,8 +31,6 @@ from pinnace_agent.llm.google.location import usable_source, what_is_missing
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import KeySource, LoginKind
 
-_CODE_ALONE: Final[tuple[LoginKind, ...]] = ("device-code",)
-_BOTH: Final[tuple[LoginKind, ...]] = ("key", "device-code")
 _KEY_ALONE: Final[tuple[LoginKind, ...]] = ("key",)
 
 
@@ -42,13 +41,15 @@ class KeyStatus(NamedTuple):
     source: KeySource | None = None
     """The first source with a key; None: there is none."""
     variable: str | None = None
-    """Its name, if that is the source."""
+    """Its name, if that is the source, or what the entry of auth.json has in place of a key."""
     is_usable: bool = False
     """Whether a request would have a key, as far as is known without running a command."""
     needs_command: bool = False
     """Whether the key is the output of a command."""
     problem: str | None = None
     """Why the source has no key."""
+    settings: frozenset[str] = frozenset()
+    """The names of its settings that its entry or the environment has."""
 
 
 def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str, str]) -> KeyStatus:
@@ -57,16 +58,16 @@ def key_status(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[str
     A key in a variable opens no provider that lacks variables of its address: it may be for another one, or for
     other programs. One in a file is a problem then.
     """
-    found = _first_source(provider, catalog, auth, env)
+    stored = auth.entries.get(provider)
+    own_env = env if stored is None else {**env, **stored.variables()}
+    found = _first_source(provider, catalog, auth, env)._replace(settings=set_settings(provider, own_env))
     if not found.is_usable or catalog.has_own_address(provider):
         return found
-    stored = auth.entries.get(provider)
-    unset = unset_variables(provider, env if stored is None else {**env, **stored.variables()})
-    if not unset:
+    if not (unset := unset_variables(provider, own_env)):
         return found
-    return (
-        KeyStatus(provider) if found.source == "variable" else found._replace(is_usable=False, problem=_not_set(unset))
-    )
+    if found.source == "variable":
+        return KeyStatus(provider, settings=found.settings)
+    return found._replace(is_usable=False, problem=_not_set(unset))
 
 
 def _not_set(names: Sequence[str]) -> str:
@@ -97,7 +98,8 @@ def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[
         if name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env):
             return KeyStatus(provider, "header", is_usable=True, needs_command=is_command(value))
     if names := ambient_variables(provider, env):
-        return KeyStatus(provider, "variable", " and ".join(names), is_usable=True)
+        is_stored = stored is not None and all(name in stored.env for name in names)
+        return KeyStatus(provider, "auth.json" if is_stored else "variable", " and ".join(names), is_usable=True)
     if stored is not None and stored.login is not None:
         return KeyStatus(provider, "login", problem=refused_login(provider, stored.login))
     for source, value in in_files:
@@ -126,9 +128,14 @@ def login_kinds(provider: str) -> tuple[LoginKind, ...]:
     """Return how this program gets credentials of a provider that it can store, without code of an extension."""
     if provider == OFFLINE_PROVIDER:
         return ()
-    if has_login(provider):
-        return _BOTH if key_variables(provider) else _CODE_ALONE
-    return _KEY_ALONE
+    if (vendor := VENDORS.get(provider)) is None:
+        return _KEY_ALONE
+    ways: list[tuple[LoginKind, bool]] = [
+        ("key", bool(key_variables(provider))),
+        ("device-code", bool(vendor.device_path)),
+        ("browser", vendor.browser is not None),
+    ]
+    return tuple(kind for kind, is_offered in ways if is_offered)
 
 
 def advice(provider: str, env: Mapping[str, str]) -> str:
@@ -136,7 +143,7 @@ def advice(provider: str, env: Mapping[str, str]) -> str:
     if provider == VERTEX_PROVIDER:
         return what_is_missing(env)
     if not key_variables(provider) and has_login(provider):
-        return f"Or log in: pinnace auth login {provider} --device-code."
+        return f"Or log in: pinnace auth login {provider} {login_option(provider)}."
     groups = index().ambient_variables.get(provider, ())
     return f"Set the key, or {', or '.join(' and '.join(group) for group in groups)}." if groups else ""
 

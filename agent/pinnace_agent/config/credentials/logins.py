@@ -10,19 +10,25 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from pinnace_agent.config.credentials.vendor_logins import has_login
+from pinnace_agent.config.credentials.vendor_logins import has_login, login_option
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 
 # 1973 in milliseconds: a smaller number counts seconds, or is a duration.
 _LEAST_MS: Final = 100_000_000_000
 # Logins whose access token the provider takes as a key. They are used while they are valid; `vendor_logins` says
 # which of them are refreshed. Those of `_BEARER` are sent as `Authorization: Bearer`.
-_USED_AS_KEY: Final = frozenset({"anthropic", "github-copilot", "meta", "openai-codex", "openrouter", "radius", "xai"})
+_USED_AS_KEY: Final = frozenset(
+    {"anthropic", "github-copilot", "meta", "openai", "openai-codex", "openrouter", "radius", "xai"}
+)
 _BEARER: Final = frozenset({"kimi-coding"})
 
 
 class LoginFailed(Exception):
     """A login can't be used; the text gives the reason, without a token."""
+
+
+class LoginCancelled(Exception):
+    """The user cancelled a login, or no user can be asked."""
 
 
 class Login:
@@ -156,7 +162,7 @@ def refused_login(provider: str, login: Login) -> str:
     if has_login(provider):
         return (
             f"The login for {provider} in auth.json has expired and can't be refreshed. Log in again: "
-            f"pinnace auth login {provider} --device-code."
+            f"pinnace auth login {provider} {login_option(provider)}."
         )
     return (
         f"The login for {provider} in auth.json has expired, and only pi refreshes it: start pi and send a prompt, "
@@ -173,4 +179,58 @@ class LoginMethod(Protocol):
 
     def api_key(self, credentials: JsonObject) -> str:
         """Return the key that requests carry."""
+        ...
+
+
+class LoginCallbacks(Protocol):
+    """The dialogs and displays of `login`. Waiting methods are cancelled with the login."""
+
+    def on_auth(self, url: str, instructions: str | None = None) -> None:
+        """Show the URL at which the user logs in."""
+        ...
+
+    def on_device_code(self, user_code: str, verification_uri: str, expires_in_s: float | None = None) -> None:
+        """Show the code that the user enters at a URL."""
+        ...
+
+    def on_progress(self, message: str) -> None:
+        """Show progress."""
+        ...
+
+    async def on_prompt(self, message: str, placeholder: str | None = None, *, allow_empty: bool = False) -> str:
+        """Let the user enter a line.
+
+        Raises:
+            LoginCancelled: The user cancelled it, or the line is empty and may not be.
+        """
+        ...
+
+    async def on_manual_code_input(self) -> str:
+        """Let the user paste the code, or the URL that the browser was redirected to; raises as `on_prompt` does."""
+        ...
+
+    async def on_select(self, message: str, options: Mapping[str, str]) -> str | None:
+        """Let the user choose one of the options, labels by id; returns the id, or None if cancelled."""
+        ...
+
+
+class OwnLogin(LoginMethod, Protocol):
+    """The logins of a provider that an extension has registered."""
+
+    @property
+    def name(self) -> str:
+        """Of the provider, for users."""
+        ...
+
+    async def log_in(self, callbacks: LoginCallbacks) -> Login:
+        """Let the user log in.
+
+        Raises:
+            ValueError: The login failed; the text says why.
+            LoginCancelled: The user cancelled it.
+        """
+        ...
+
+    def stored(self) -> None:
+        """Have the models requested anew: a login was stored. Never waits."""
         ...

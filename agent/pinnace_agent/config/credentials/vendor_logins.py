@@ -13,6 +13,24 @@ from typing import Final, Literal, NamedTuple
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, is_object, read_object
 
 
+class Browser(NamedTuple):
+    """How a browser logs in to a provider, and where it is sent then, on this machine."""
+
+    host: Literal["127.0.0.1", "localhost"]
+    """As the client is registered."""
+    port: int
+    """0: any."""
+    path: str
+    authorize_path: str = ""
+    discovery_path: str = ""
+    """In its place: where the server names its page, as `authorizationEndpoint`."""
+    scope: str = ""
+    parameters: Mapping[str, str] = MappingProxyType({})
+    """Of the page, on top of those of RFC 6749 and RFC 7636."""
+    has_state: bool = True
+    """Whether the server returns the `state`."""
+
+
 class Vendor(NamedTuple):
     """The authorisation server of a provider."""
 
@@ -21,14 +39,17 @@ class Vendor(NamedTuple):
     client_id: str
     url: str
     device_path: str
+    """Empty: it has no login with a code."""
     token_path: str
     scope: str = ""
     early_s: float = 0.0
     """How long before its end a token counts as expired, as pi writes it."""
     default_life_s: float = 3600.0
     """Of a token whose server does not say how long it is good."""
-    kind: Literal["device", "codex", "copilot"] = "device"
-    """How it logs in: as RFC 8628 has it, or as `codex_login` or `copilot_login` says."""
+    kind: Literal["device", "codex", "copilot", "openrouter"] = "device"
+    """How it gives tokens: as RFC 8628 and RFC 6749 have it, or as the module of this name says."""
+    browser: Browser | None = None
+    """None: it has no login in a browser that comes back to this machine."""
 
 
 VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
@@ -49,6 +70,20 @@ VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
             device_path="/api/accounts/deviceauth/usercode",
             token_path="/oauth/token",
             kind="codex",
+            browser=Browser(
+                host="localhost",
+                port=1455,
+                path="/auth/callback",
+                authorize_path="/oauth/authorize",
+                scope="openid profile email offline_access",
+                parameters=MappingProxyType(
+                    {
+                        "id_token_add_organizations": "true",
+                        "codex_cli_simplified_flow": "true",
+                        "originator": "pinnace",
+                    }
+                ),
+            ),
         ),
         "github-copilot": Vendor(
             name="GitHub Copilot",
@@ -68,6 +103,23 @@ VENDORS: Final[Mapping[str, Vendor]] = MappingProxyType(
             token_path="/v1/oauth/token",
             scope="gateway offline_access",
             early_s=60.0,
+            browser=Browser(
+                host="127.0.0.1",
+                port=1456,
+                path="/oauth/callback",
+                discovery_path="/v1/oauth",
+                scope="gateway offline_access",
+                parameters=MappingProxyType({"handoff": "url"}),
+            ),
+        ),
+        "openrouter": Vendor(
+            name="OpenRouter",
+            client_id="",
+            url="https://openrouter.ai",
+            device_path="",
+            token_path="/api/v1/auth/keys",
+            kind="openrouter",
+            browser=Browser(host="127.0.0.1", port=0, path="/oauth/callback", authorize_path="/auth", has_state=False),
         ),
         "kimi-coding": Vendor(
             name="Kimi Code",
@@ -88,6 +140,11 @@ class LoginSettingsWrong(Exception):
 def has_login(provider: str) -> bool:
     """Return whether this program logs in to a provider itself."""
     return provider in VENDORS
+
+
+def login_option(provider: str) -> str:
+    """Return the option of `pinnace auth login` that logs in to a provider of `VENDORS`: a code comes first."""
+    return "--device-code" if VENDORS[provider].device_path else "--browser"
 
 
 def vendor_of(provider: str, folder: Path) -> Vendor | None:

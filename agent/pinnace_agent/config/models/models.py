@@ -29,7 +29,7 @@ from pinnace_spec.rules.errors import ClientError, ErrorCode
 
 if TYPE_CHECKING:
     from pinnace_agent.config.credentials.key_status import KeyStatus
-    from pinnace_agent.config.credentials.logins import Login, LoginMethod
+    from pinnace_agent.config.credentials.logins import Login, OwnLogin
     from pinnace_agent.llm.providers import Provider
 
 __all__ = ["ModelRegistry", "ProviderCode", "clamp_level", "next_level", "supported_levels"]
@@ -54,7 +54,7 @@ class ProviderCode(NamedTuple):
     """The API of the models that the code serves; None: none."""
     provider: "Provider | None" = None
     """The provider that serves them; None: the extension is only inspected."""
-    login: "LoginMethod | None" = None
+    login: "OwnLogin | None" = None
     """The code that refreshes and uses logins of the provider."""
 
 
@@ -243,6 +243,10 @@ class ModelRegistry:
     def key_status(self, provider: str) -> "KeyStatus":
         """Return where a provider's key comes from, as the next request would find it. Runs no command."""
         return self._keys.status(provider)
+
+    def own_login(self, provider: str) -> "OwnLogin | None":
+        """Return the logins that an extension has registered for a provider, if one has."""
+        return self._code.get(provider, ProviderCode()).login
 
     def login_of(self, provider: str) -> "Login | None":
         """Return the login of a provider, as this process last read or refreshed it."""

@@ -8,11 +8,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NoReturn, cast
 
-from pinnace_agent.config.credentials.logins import Login, new_login
+from pinnace_agent.config.credentials.logins import Login, LoginCallbacks, LoginCancelled, new_login
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.api.user_interface import UserInterface
 from pinnace_agent.extensions.handlers.calling import Caller
-from pinnace_agent.extensions.registration.provider_config import LoginCallbacks, LoginCancelled, OAuth
+from pinnace_agent.extensions.registration.provider_config import OAuth
 from pinnace_agent.extensions.services.error_records import failure_text, ownership
 from pinnace_agent.extensions.services.watchdog import Owner
 from pinnace_agent.files.relaxed_json import JsonObject
@@ -21,10 +21,11 @@ from pinnace_agent.files.relaxed_json import JsonObject
 class ExtensionLogin:
     """The login of one provider, as the agent uses it: a `LoginMethod`."""
 
-    def __init__(self, caller: Caller, path: str, provider: str, oauth: OAuth) -> None:
-        """Call the functions that the extension at `path` registered."""
+    def __init__(self, caller: Caller, path: str, provider: str, oauth: OAuth, on_stored: Callable[[], None]) -> None:
+        """Call the functions that the extension at `path` registered, and `on_stored` after a login was stored."""
         self.provider = provider
         self.name = oauth.name
+        self.stored = on_stored
         self._caller = caller
         self._owner = Owner(path, "oauth")
         self._oauth = oauth

@@ -8,8 +8,9 @@ import dataclasses
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
+from pinnace_agent.config.credentials.logins import LoginCallbacks
 from pinnace_agent.core.json_values import NotJsonError, is_list, is_object, json_copy
 from pinnace_agent.extensions.events.base import camel_case
 from pinnace_agent.extensions.registration.registrations import Function
@@ -25,42 +26,6 @@ Credentials = Mapping[str, object]
 _SHAPES: Final = {"login": "(callbacks)", "refreshToken": "(credentials)", "getApiKey": "(credentials)"}
 _IGNORED: Final = frozenset({"name", "isSubscription", "usesCallbackServer", "id"})
 _SPELLED: Final = {"refresh_token": "refreshToken", "get_api_key": "getApiKey"}
-
-
-class LoginCancelled(Exception):
-    """The user cancelled a login, or no user can be asked."""
-
-
-class LoginCallbacks(Protocol):
-    """The dialogs and displays of `login`. Waiting methods are cancelled with the login."""
-
-    def on_auth(self, url: str, instructions: str | None = None) -> None:
-        """Show the URL at which the user logs in."""
-        ...
-
-    def on_device_code(self, user_code: str, verification_uri: str, expires_in_s: float | None = None) -> None:
-        """Show the code that the user enters at a URL."""
-        ...
-
-    def on_progress(self, message: str) -> None:
-        """Show progress."""
-        ...
-
-    async def on_prompt(self, message: str, placeholder: str | None = None, *, allow_empty: bool = False) -> str:
-        """Let the user enter a line.
-
-        Raises:
-            LoginCancelled: The user cancelled it, or the line is empty and may not be.
-        """
-        ...
-
-    async def on_manual_code_input(self) -> str:
-        """Let the user paste the code, or the URL that the browser was redirected to; raises as `on_prompt` does."""
-        ...
-
-    async def on_select(self, message: str, options: Mapping[str, str]) -> str | None:
-        """Let the user choose one of the options, labels by id; returns the id, or None if cancelled."""
-        ...
 
 
 @dataclass(slots=True, frozen=True)

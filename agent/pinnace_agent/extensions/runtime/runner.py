@@ -452,8 +452,8 @@ class Runner:
 
         return ExtensionProvider(self._caller, path, name, function)
 
-    def login(self, path: str, name: str, oauth: object) -> "ExtensionLogin":
-        """Return the login of a provider that the extension at `path` registered.
+    def login(self, path: str, name: str, oauth: object, on_stored: Callable[[], None]) -> "ExtensionLogin":
+        """Return the login of a provider that the extension at `path` registered; `on_stored` as of `ExtensionLogin`.
 
         Raises:
             TypeError: `oauth` is invalid; the text says why.
@@ -461,7 +461,7 @@ class Runner:
         from pinnace_agent.extensions.providers.login import ExtensionLogin
         from pinnace_agent.extensions.registration.provider_config import read_oauth
 
-        return ExtensionLogin(self._caller, path, name, read_oauth(name, oauth))
+        return ExtensionLogin(self._caller, path, name, read_oauth(name, oauth), on_stored)
 
     def instance_of(self, path: str) -> Instance:
         """Return the tasks of the extension at `path`."""

@@ -20,7 +20,7 @@ _USUAL_REGION: Final = "us-east-1"
 
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINT: Final = "AWS_ENDPOINT_URL"
-_SERVICE: Final = "BEDROCK_RUNTIME"
+SERVICE: Final = "BEDROCK_RUNTIME"
 _IGNORED: Final = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"
 
 
@@ -41,7 +41,9 @@ class RegionInvalid(Exception):
     """A region is no name of one; the text says where it is set."""
 
 
-def endpoint_of(model: Model, env: Mapping[str, str], profile_region: str | None = None) -> Endpoint:
+def endpoint_of(
+    model: Model, env: Mapping[str, str], profile_region: str | None = None, profile_url: str | None = None
+) -> Endpoint:
     """Return where a model is served.
 
     The region is that of an ARN in the model's id, else of the environment, of the profile, of the model's address,
@@ -51,6 +53,7 @@ def endpoint_of(model: Model, env: Mapping[str, str], profile_region: str | None
         model: Its id and its address.
         env: The environment.
         profile_region: Of the profile in use, from AWS's files.
+        profile_url: The address that it gives this service.
 
     Raises:
         RegionInvalid: It would lead to another host.
@@ -69,22 +72,23 @@ def endpoint_of(model: Model, env: Mapping[str, str], profile_region: str | None
         raise RegionInvalid(f"{source} is no region of AWS: {region[:100]!r}; expected a name such as us-east-1")
     if own is None:
         return Endpoint(model["baseUrl"].rstrip("/"), region)
-    if configured := configured_url(_SERVICE, env):
+    if configured := configured_url(SERVICE, env, profile_url):
         return Endpoint(configured, region)
     suffix = ".cn" if region.startswith("cn-") else ""
     return Endpoint(f"{own[1].lower()}.{region}.amazonaws.com{suffix}", region)
 
 
-def configured_url(service: str, env: Mapping[str, str]) -> str | None:
-    """Return the address that the environment gives a service of AWS; None: its usual one.
+def configured_url(service: str, env: Mapping[str, str], profile_url: str | None = None) -> str | None:
+    """Return the address that the environment, or else a profile, gives a service of AWS; None: its usual one.
 
     Args:
         service: As its variable names it: `STS`.
         env: The environment.
+        profile_url: The address of the profile in use.
     """
     if env.get(_IGNORED, "").lower() == "true":
         return None
-    url = env.get(f"{_ENDPOINT}_{service}") or env.get(_ENDPOINT)
+    url = env.get(f"{_ENDPOINT}_{service}") or env.get(_ENDPOINT) or profile_url
     return url.rstrip("/") if url else None
 
 

@@ -12,9 +12,9 @@ from typing import Final
 import trio
 
 from pinnace_agent.core.surroundings import environment
-from pinnace_agent.llm.bedrock.endpoint import RegionInvalid, endpoint_of
+from pinnace_agent.llm.bedrock.endpoint import SERVICE, RegionInvalid, endpoint_of
 from pinnace_agent.llm.bedrock.failures import BedrockTexts
-from pinnace_agent.llm.bedrock.identity.aws_files import PROFILE_VARIABLE, profile_name, read_aws_files
+from pinnace_agent.llm.bedrock.identity.aws_files import PROFILE_VARIABLE, AddressMissing, profile_name, read_aws_files
 from pinnace_agent.llm.bedrock.identity.keys import find_keys, forget_keys
 from pinnace_agent.llm.bedrock.identity.sources import KEY_VARIABLES, NoKeys
 from pinnace_agent.llm.bedrock.request import http_request, tool_names
@@ -27,7 +27,7 @@ from pinnace_agent.llm.transport.exchange import exchange
 from pinnace_agent.redaction.secrets import Secrets
 
 _FORM: Final = RefusalForm(is_whole=True)
-_SERVICE: Final = "bedrock"
+_SIGNED_SERVICE: Final = "bedrock"
 _UNSIGNED: Final = "AWS_BEDROCK_SKIP_AUTH"
 
 
@@ -41,15 +41,15 @@ class BedrockConverseStreamProvider:
         try:
             # Without a chosen profile the address of the model decides, which its id belongs to.
             region = (files.profile(profile_name(env)) or {}).get("region") if env.get(PROFILE_VARIABLE) else None
-            endpoint = endpoint_of(request.model, env, region)
+            endpoint = endpoint_of(request.model, env, region, files.endpoint_url(profile_name(env), SERVICE))
             keys = await find_keys(env, files, endpoint.region) if _needs_signature(request, env) else None
-        except RegionInvalid as problem:
+        except (RegionInvalid, AddressMissing) as problem:
             builder.refuse("bad_address", str(problem))
             return
         except NoKeys as problem:
             builder.refuse("no_credentials", str(problem))
             return
-        sign = None if keys is None else partial(_signed, keys, Scope(endpoint.region, _SERVICE))
+        sign = None if keys is None else partial(_signed, keys, Scope(endpoint.region, _SIGNED_SERVICE))
         # The client, its proxy and what a server has refused go by the address.
         request = request._replace(model={**request.model, "baseUrl": endpoint.base_url})
         texts = BedrockTexts(_secrets(request, keys), _FORM)

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import trio
 
+from pinnace_agent.config.credentials.logins import LoginCancelled
+from pinnace_agent.config.credentials.loopback_redirect import Redirect, loopback_redirect
 from pinnace_agent.config.server_entries import OAuth, ServerEntry
-from pinnace_agent.extensions.api.login_helpers import Redirect, loopback_redirect
-from pinnace_agent.extensions.registration.provider_config import LoginCancelled
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, is_list
 from pinnace_agent.mcp import launching

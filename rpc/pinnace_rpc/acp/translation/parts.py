@@ -13,12 +13,22 @@ from pinnace_rpc.acp.translation.shown import (
     Update,
     UsageChanged,
 )
-from pinnace_rpc.acp.translation.version import Offer, Question
+from pinnace_rpc.acp.translation.version import Offer, ProviderLogin, Question
+from pinnace_spec.records.messages import LoginKind
 from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
 API_KEY: Final = "api-key"
 LOGIN: Final = "login"
-_LOGIN_TO: Final = "login-"
+_PREFIXES: Final[Mapping[LoginKind, str]] = {
+    "device-code": "login-",
+    "browser": "browser-login-",
+    "extension": "extension-login-",
+}
+_DESCRIBED: Final[Mapping[LoginKind, str]] = {
+    "device-code": "With a code, in a browser",
+    "browser": "In a browser on the machine of the agent, or by pasting what it was sent to",
+    "extension": "As the extension of the provider does",
+}
 
 _CHILD_ENDS: Final[Mapping[ChildState, str]] = {"completed": "end_turn", "cancelled": "cancelled"}
 """The reasons for the ends of sub-agents that are no errors."""
@@ -96,7 +106,7 @@ class LoginMethod(NamedTuple):
 def login_methods(offer: Offer) -> list[LoginMethod]:
     """Return the ways to log in: to each provider that has a login, with a key, and at a terminal."""
     methods = [
-        LoginMethod(f"{_LOGIN_TO}{each.provider}", f"Log in to {each.name}", "With a code, in a browser")
+        LoginMethod(f"{_PREFIXES[each.method]}{each.provider}", f"Log in to {each.name}", _DESCRIBED[each.method])
         for each in offer.logins
     ]
     provider = offer.provider or "PROVIDER"
@@ -115,9 +125,13 @@ def login_methods(offer: Offer) -> list[LoginMethod]:
     return methods
 
 
-def provider_of(method: str) -> str | None:
-    """Return the provider that a method logs in to; None: the method is another one."""
-    return method.removeprefix(_LOGIN_TO) if method.startswith(_LOGIN_TO) else None
+def login_of(method: str) -> ProviderLogin | None:
+    """Return what a method logs in to, and how; None: the method is another one."""
+    for kind, prefix in _PREFIXES.items():
+        if method.startswith(prefix):
+            provider = method.removeprefix(prefix)
+            return ProviderLogin(provider, provider, kind)
+    return None
 
 
 def offered_details() -> Json:

@@ -12,6 +12,7 @@ from pinnace_rpc.acp.translation.jsonrpc import RequestError, RequestId
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.shown import Call, Command, Json, Shown, Update
 from pinnace_rpc.acp.translation.stop_reasons import TurnResult
+from pinnace_spec.records.messages import LoginKind
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_rpc.acp.turns import PromptTurn
@@ -50,6 +51,8 @@ class ProviderLogin(NamedTuple):
     """Its id."""
     name: str
     """For users."""
+    method: LoginKind = "device-code"
+    """With a code or in a browser."""
 
 
 class Offer(NamedTuple):

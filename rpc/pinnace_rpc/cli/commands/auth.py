@@ -19,6 +19,13 @@ from pinnace_agent.config.credentials.auth_file import LoginInTheWay, remove_ent
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.key_status import KeyStatus, key_status, login_kinds, status_record
 from pinnace_agent.config.credentials.logins import Login, is_token
+from pinnace_agent.config.credentials.provider_settings import (
+    SettingWrong,
+    asked_settings,
+    needs_key,
+    read_settings,
+    set_settings,
+)
 from pinnace_agent.config.credentials.vendor_logins import has_login
 from pinnace_agent.config.models.builtin import OFFLINE_PROVIDER, key_variables, unset_variables
 from pinnace_agent.config.models.catalog import read_catalog
@@ -28,16 +35,17 @@ from pinnace_agent.files.json_file import JsonEdit
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.files.relaxed_json import ConfigurationFileError
 from pinnace_agent.redaction.policy import Secret
+from pinnace_rpc.options.extension_hints import may_find_extensions
 from pinnace_rpc.options.parser import Argument, CommandError, Option, Subcommand, UsageError, parse, refuse_subcommand
 from pinnace_rpc.options.shown.tables import JSON
 from pinnace_rpc.options.streams import echo
 from pinnace_rpc.server.stdio import die_by
 from pinnace_spec.nearest import did_you_mean
+from pinnace_spec.records.messages import LoginKind
 from pinnace_spec.wire.json_text import encode_record
 
 # Far more than any key: a file that was piped in by mistake is not read to its end.
 _MAX_KEY_BYTES: Final = 64 * 1024
-_ADDRESS_PART: Final = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # As wide as the longest id of the built-in catalog.
 _WIDTH: Final = 26
@@ -66,7 +74,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def login(provider: str, extensions: Sequence[str] = ()) -> int:
-    """Log in with a code where the provider has that, else store a key, and return the exit code.
+    """Log in with a code or in a browser where the provider has that, else store a key, and return the exit code.
 
     Args:
         provider: Whose; empty: it is asked for, at a terminal.
@@ -85,19 +93,31 @@ def login(provider: str, extensions: Sequence[str] = ()) -> int:
         from pinnace_rpc.cli.commands.extension_login import providers_with_logins
 
         if provider in providers_with_logins(extensions):
-            return _login(provider, None, None, False, False, tuple(extensions))
-    return _login(provider, None, None, _wants_code(provider), False, ())
+            return _login(provider, None, None, False, False, (), False, tuple(extensions))
+    way = _wanted_way(provider)
+    return _login(provider, None, None, way == "device-code", way == "browser", (), False, ())
 
 
-def _wants_code(provider: str) -> bool:
-    """Return whether to log in with a code; of a provider that takes keys, too, a terminal asks its user."""
-    kinds = login_kinds(provider)
-    if "device-code" not in kinds or "key" not in kinds:
-        return "device-code" in kinds
+_WAYS: Final[Mapping[LoginKind, str]] = {
+    "device-code": "log in with a code in a browser",
+    "browser": "log in in a browser on this machine",
+    "key": "store a key",
+}
+"""In the order in which they are proposed."""
+
+
+def _wanted_way(provider: str) -> LoginKind:
+    """Return how to log in; of a provider that has several ways a terminal asks its user, first of all with a code."""
+    offered = login_kinds(provider)
+    kinds: list[LoginKind] = [each for each in _WAYS if each in offered]
     if sys.stdin is None or not sys.stdin.isatty():
-        return False  # a key is piped in
-    echo(f"{provider}: press Enter to log in with a code in a browser, or enter key to store a key:")
-    return sys.stdin.readline().strip().lower() != "key"
+        return "key" if "key" in kinds else kinds[0]  # a key is piped in
+    if len(kinds) == 1:
+        return kinds[0]
+    others = " or ".join(f"enter {each} to {_WAYS[each]}" for each in kinds[1:])
+    echo(f"{provider}: press Enter to {_WAYS[kinds[0]]}, or {others}:")
+    said = sys.stdin.readline().strip().lower()
+    return kinds[next((place for place, each in enumerate(kinds) if each == said), 0)]
 
 
 def _login(
@@ -105,6 +125,8 @@ def _login(
     key_command: str | None,
     env: str | None,
     device_code: bool,
+    browser: bool,
+    settings: tuple[str, ...],
     force: bool,
     extension: tuple[str, ...],
 ) -> int:
@@ -118,12 +140,17 @@ def _login(
         raise UsageError("--key-command and --env exclude each other: use one of them")
     providers = read_catalog(_folder() / "models.json").providers()
     is_known = provider in providers
-    if device_code:
-        if extension or key_command is not None or env is not None:
-            raise UsageError("--device-code can't be combined with -e, --key-command and --env")
-        from pinnace_rpc.cli.commands.device_login import device_login
+    given = _read_settings(provider, settings)
+    if given and (device_code or browser or extension):
+        raise UsageError("--set stores a setting beside a key; it can't be combined with a login")
+    if device_code or browser:
+        if (device_code and browser) or extension or key_command is not None or env is not None:
+            ways = ("--device-code", "--browser")[:: 1 if device_code else -1]
+            raise UsageError(f"{ways[0]} can't be combined with {ways[1]}, -e, --key-command and --env")
+        from pinnace_rpc.cli.commands.provider_login import browser_login, device_login
 
-        return _keep_login(provider, device_login(provider, _folder()))
+        log_in = device_login if device_code else browser_login
+        return _keep_login(provider, log_in(provider, _folder()))
     if extension and (key_command is not None or env is not None):
         raise UsageError("-e logs in with an extension; it can't be combined with --key-command and --env")
     if key_command is None and env is None:
@@ -137,19 +164,10 @@ def _login(
         hint = did_you_mean(provider, providers)
         echo(f"pinnace: warning: no provider {provider} in the catalog or in models.json{hint}", is_error=True)
     path = _auth_file()
-    if key_command is not None:
-        if not key_command.strip():
-            raise UsageError("--key-command takes a shell command")
-        value, outcome = Secret(f"!{key_command}"), f"{path} names a command for its key"
-    elif env is not None:
-        if not _VARIABLE_NAME.fullmatch(env):
-            # Not repeated: it may be the key itself.
-            raise UsageError("--env takes the name of a variable")
-        unset = "" if os.environ.get(env) else ", which is not set now"
-        value, outcome = Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
-    else:
-        value, outcome = literal(Secret(_read_key(provider))), f"its key is stored in {path}"
-    variables = _asked_variables(provider)
+    value, outcome = _given_key(provider, key_command, env, path)
+    variables = {**_asked_settings(provider, given), **given}
+    if value is None and not variables:
+        raise CommandError("no key was given" if needs_key(provider) else "neither a key nor a setting was given")
     edited = _edited(
         path, provider, lambda: store_key(path, provider, value, replaces_login=force, variables=variables)
     )
@@ -160,6 +178,23 @@ def _login(
     return 0
 
 
+def _given_key(provider: str, key_command: str | None, env: str | None, path: Path) -> tuple[Secret | None, str]:
+    """Return a key as it is stored, and what to report; None: the provider needs none, and none was given."""
+    if key_command is not None:
+        if not key_command.strip():
+            raise UsageError("--key-command takes a shell command")
+        return Secret(f"!{key_command}"), f"{path} names a command for its key"
+    if env is not None:
+        if not _VARIABLE_NAME.fullmatch(env):
+            # Not repeated: it may be the key itself.
+            raise UsageError("--env takes the name of a variable")
+        unset = "" if os.environ.get(env) else ", which is not set now"
+        return Secret(f"${env}"), f"{path} names the variable {env} for its key{unset}"
+    if key := _read_key(provider):
+        return literal(Secret(key)), f"its key is stored in {path}"
+    return None, f"its settings are stored in {path}"
+
+
 def _missing_variables(provider: str) -> list[str]:
     """Return the variables in the provider's address that nothing sets."""
     if read_catalog(_folder() / "models.json").has_own_address(provider):
@@ -168,18 +203,26 @@ def _missing_variables(provider: str) -> list[str]:
     return unset_variables(provider, {**os.environ, **({} if stored is None else stored.variables())})
 
 
-def _asked_variables(provider: str) -> dict[str, str]:
-    """Ask a terminal for the variables in the provider's address that nothing sets. An empty line leaves one out."""
-    if sys.stdin is None or not sys.stdin.isatty():
+def _asked_settings(provider: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Ask a terminal for the settings of a provider that nothing sets. An empty line leaves one out."""
+    if sys.stdin is None or not sys.stdin.isatty() or read_catalog(_folder() / "models.json").has_own_address(provider):
         return {}
+    stored = read_auth(_auth_file()).entries.get(provider)
+    env = {**os.environ, **({} if stored is None else stored.variables()), **given}
+    are_set = set_settings(provider, env)
     found: dict[str, str] = {}
-    for name in _missing_variables(provider):
-        echo(f"{name} of {provider}, a part of its address:")
+    for setting in asked_settings(provider, are_set):
+        echo(f"{setting.name} of {provider}, {setting.about} (none: Enter):")
         if value := sys.stdin.readline().strip():
-            if not _ADDRESS_PART.fullmatch(value):
-                raise CommandError(f"{name} is letters, digits, dashes and underscores; nothing was stored")
-            found[name] = value
+            found |= _read_settings(provider, [f"{setting.name}={value}"])
     return found
+
+
+def _read_settings(provider: str, words: Sequence[str]) -> dict[str, str]:
+    try:
+        return read_settings(provider, words)
+    except SettingWrong as error:
+        raise CommandError(f"{error}; nothing was stored") from None
 
 
 def _keep_login(provider: str, login: Login) -> int:
@@ -207,7 +250,8 @@ def _logout(provider: str, force: bool) -> int:
 
 def _status(provider: str | None, extension: tuple[str, ...], as_json: bool) -> int:
     own: Sequence[str] = ()
-    if extension:
+    is_known = provider is not None and provider in read_catalog(_folder() / "models.json").providers()
+    if extension or (not is_known and may_find_extensions(os.environ)):
         from pinnace_rpc.cli.commands.extension_login import providers_with_logins
 
         own = providers_with_logins(extension)
@@ -232,7 +276,7 @@ def _status(provider: str | None, extension: tuple[str, ...], as_json: bool) -> 
 _PROVIDER: Final = Argument("provider", "PROVIDER")
 _LOGIN: Final = Subcommand(
     "pinnace auth login",
-    "Store a key of a provider, from stdin or typed without echo. With --device-code or -e, log in instead.",
+    "Store a key of a provider, from stdin or typed without echo. With --device-code, --browser or -e, log in instead.",
     [
         Option(("--key-command",), "key_command", "Store a shell command that prints the key.", "COMMAND"),
         Option(("--env",), "env", "Store the name of a variable that holds the key.", "NAME"),
@@ -240,6 +284,18 @@ _LOGIN: Final = Subcommand(
             ("--device-code",),
             "device_code",
             "Log in with a code that is entered in a browser.",
+        ),
+        Option(
+            ("--browser",),
+            "browser",
+            "Log in in a browser that comes back to this machine, or whose last address is pasted.",
+        ),
+        Option(
+            ("--set",),
+            "settings",
+            "Also store a setting of the provider, such as its account or region.",
+            "NAME=VALUE",
+            repeats=True,
         ),
         Option(("--force",), "force", "Also replace a login."),
         Option(
@@ -265,7 +321,7 @@ _STATUS: Final = Subcommand(
         Option(
             ("-e", "--extension"),
             "extension",
-            "Also show the providers that an extension registers with logins.",
+            "Show the providers that this extension registers with logins, in place of installed ones.",
             "PATH",
             repeats=True,
         ),
@@ -300,7 +356,9 @@ def _read_key(provider: str) -> str:
         raise CommandError("stdin is closed: pipe the key in, or type it at a terminal")
     key = _ask(provider) if sys.stdin.isatty() else _read_piped()
     if not key:
-        raise CommandError("no key was given")
+        if needs_key(provider):
+            raise CommandError("no key was given")
+        return ""
     if not is_token(key):
         raise CommandError("a key is one line of printable ASCII characters; nothing was stored")
     if legacy_variable(Secret(key), os.environ).reveal() != key:
@@ -317,7 +375,8 @@ def _ask(provider: str) -> str:
         # An interrupt must restore the echo of the terminal.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            return getpass(f"Key for {provider} (not shown): ").strip()
+            none = "" if needs_key(provider) else "; none: Enter"
+            return getpass(f"Key for {provider} (not shown{none}): ").strip()
         except GetPassWarning:
             raise CommandError("this terminal would show the key: pipe it in") from None
         except EOFError:
@@ -375,7 +434,9 @@ def _statuses(providers: Iterable[str] | None, own: Sequence[str] = ()) -> list[
 def _where(status: KeyStatus) -> str:
     if status.source is None:
         return "no key"
-    where = f"variable {status.variable}" if status.source == "variable" else _SOURCES[status.source]
+    where = _SOURCES.get(status.source, "")
+    if status.variable is not None:
+        where = f"variable {status.variable}" if status.source == "variable" else f"{status.variable} in auth.json"
     if status.needs_command:
         return f"{where}: what a command prints (it was not run)"
     return f"{where}: {status.problem}" if status.problem is not None else where

@@ -9,11 +9,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import trio
-
-from pinnace_agent.config.credentials.logins import Login
+from pinnace_agent.config.credentials.logins import Login, LoginCancelled
 from pinnace_agent.extensions.providers.login import log_in
-from pinnace_agent.extensions.registration.provider_config import LoginCancelled, OAuth, read_oauth
+from pinnace_agent.extensions.registration.provider_config import OAuth, read_oauth
+from pinnace_rpc.cli.commands.answered_lines import line
 from pinnace_rpc.options.extension_hints import may_find_extensions
 from pinnace_rpc.options.extension_preview import Preview, preview
 from pinnace_rpc.options.parser import CommandError
@@ -44,7 +43,7 @@ class TerminalCallbacks:
     async def on_prompt(self, message: str, placeholder: str | None = None, *, allow_empty: bool = False) -> str:
         """Let the user enter a line."""
         hint = f" ({placeholder})" if placeholder else ""
-        text = await _line(f"{message}{hint}: ")
+        text = await line(f"{message}{hint}: ")
         if text is None or (not text and not allow_empty):
             raise LoginCancelled("the login was cancelled")
         return text
@@ -58,7 +57,7 @@ class TerminalCallbacks:
         _show(message)
         for number, (each, label) in enumerate(options.items(), 1):
             _show(f"  {number}. {label} ({each})")
-        text = await _line("Number: ")
+        text = await line("Number: ")
         numbers = {str(number): each for number, each in enumerate(options, 1)}
         return None if text is None else numbers.get(text, text if text in options else None)
 
@@ -96,8 +95,8 @@ def extension_login(provider: str, named: Sequence[str], *, is_known: bool) -> L
 
 
 def providers_with_logins(named: Sequence[str]) -> list[str]:
-    """Return the ids of the providers that these extensions register with logins."""
-    seen = preview([str(Path(each)) for each in named], is_discovering=False)
+    """Return the ids of the providers that these extensions, or without any installed ones, register with logins."""
+    seen = preview([str(Path(each)) for each in named], is_discovering=not named)
     return [name for name in dict.fromkeys(name for name, _ in seen.providers) if _oauth_of(name, seen) is not None]
 
 
@@ -112,11 +111,3 @@ def _oauth_of(provider: str, seen: Preview) -> OAuth | None:
 def _show(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
-
-
-async def _line(prompt: str) -> str | None:
-    """Ask for a line; None: stdin has ended. Cancelling leaves the thread that reads."""
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    line = "" if sys.stdin is None else await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-    return line.strip() if line else None

@@ -372,12 +372,13 @@ class _Terminal:
     async def paste(self) -> str | None:
         import trio
 
+        from pinnace_rpc.cli.commands.answered_lines import line
+
         while sys.stdin is not None:
-            # The thread ends with the process.
-            line: str = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-            if line.strip():
-                return line.strip()
-            if not line:  # stdin has ended
+            entered = await line("")
+            if entered:
+                return entered
+            if entered is None:  # stdin has ended
                 await trio.sleep_forever()
         return None
 

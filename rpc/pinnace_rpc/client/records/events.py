@@ -511,13 +511,13 @@ class WarningEvent(TypedDict):
 
 
 class LoginStart(TypedDict):
-    """A login waits for its user, who enters a code in a browser. `login_end` follows, whatever becomes of it."""
+    """A login waits for its user, who uses a browser. `login_end` follows, whatever becomes of it."""
 
     type: Literal["login_start"]
     provider: str
     url: str
-    userCode: str
-    expiresAt: int
+    userCode: NotRequired[str]
+    expiresAt: NotRequired[int]
 
 
 class LoginEnd(TypedDict):

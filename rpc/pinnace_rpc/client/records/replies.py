@@ -197,6 +197,15 @@ class CacheMisses(TypedDict):
     """What adds up to it."""
 
 
+class CacheWarming(TypedDict):
+    """What requests have used that only kept a provider's cache alive. It is a part of the totals."""
+
+    requests: int
+    tokens: Tokens
+    cost: float
+    """US dollars."""
+
+
 class Stats(TypedDict):
     """Messages and usage of the whole session: of all branches, compacted parts included.
 
@@ -216,6 +225,8 @@ class Stats(TypedDict):
     session: NotRequired[Totals]
     cacheMisses: NotRequired[CacheMisses]
     """Of the whole session (R-STA-11). What was read from a cache is in `session.tokens.cacheRead`."""
+    cacheWarming: NotRequired[CacheWarming]
+    """Of the whole session (R-STA-12), and in its totals, too."""
 
 
 class ForkMessage(TypedDict):
@@ -375,6 +386,19 @@ class Agents(TypedDict):
     """In the order in which they began."""
 
 
+class ProviderSetting(TypedDict):
+    """A setting of a provider, such as its account or region."""
+
+    name: str
+    """The variable."""
+    about: str
+    """What its value is."""
+    isSet: bool
+    """Whether the entry of auth.json or the environment has it."""
+    isAsked: bool
+    """Whether a client asks its user for it at a login; not what is set, nor what few need."""
+
+
 class ProviderAuth(TypedDict):
     """The credentials of a provider, as this process uses them; never a secret."""
 
@@ -392,7 +416,11 @@ class ProviderAuth(TypedDict):
     methods: list[LoginKind]
     """How `login` logs in to it."""
     variable: NotRequired[str]
-    """The variable that is the source."""
+    """The variable that is the source, or that the entry of auth.json has in place of a key."""
+    settings: NotRequired[list[ProviderSetting]]
+    """What `login` stores beside a key, by its field `settings`; absent: the provider has none."""
+    needsKey: NotRequired[Literal[False]]
+    """False: a `login` with `settings` may leave the key out, since a cloud has other credentials."""
     expiresAt: NotRequired[int]
     """Of a login: when its token expires, in milliseconds since the epoch. One that can be refreshed is."""
     problem: NotRequired[str]

@@ -26,6 +26,8 @@ class Select(TypedDict):
     """Of a question whether something may happen: what each option means, in the order of `options`."""
     url: NotRequired[str]
     """The address that the user is asked to open; the first option says that it was opened, the second declines."""
+    loginProvider: NotRequired[str]
+    """The provider of the `login` that the question belongs to."""
 
 
 class Confirm(TypedDict):
@@ -42,7 +44,7 @@ class Confirm(TypedDict):
 
 
 class Input(TypedDict):
-    """Enter one line."""
+    """Enter one line, such as what a browser was sent to at a login."""
 
     type: Literal["extension_ui_request"]
     id: str
@@ -52,6 +54,9 @@ class Input(TypedDict):
     title: str
     placeholder: NotRequired[str]
     timeout: NotRequired[int]
+    loginProvider: NotRequired[str]
+    """The provider of the `login` that the question belongs to. With the method `browser` another answer than a text
+    does not end it."""
 
 
 class Editor(TypedDict):

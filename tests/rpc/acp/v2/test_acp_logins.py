@@ -167,10 +167,10 @@ def test_a_client_without_addresses_shows_a_form(editor: Editor, server: Authori
 def test_methods_are_those_that_the_client_can_show(editor: Editor, server: AuthorizationServer) -> None:
     """The provider of the configured model comes first. Without a way to show a code the error says what to do."""
     editor.begin(server)
-    assert ["login-xai", *sorted(f"login-{each}" for each in VENDORS if each != "xai")] == [
-        editor.methods[0],
-        *sorted(editor.methods[1:-1]),
-    ]
+    expected = {f"login-{name}" for name, each in VENDORS.items() if each.device_path}
+    expected |= {f"browser-login-{name}" for name, each in VENDORS.items() if each.browser}
+    assert "login-xai" == editor.methods[0]
+    assert sorted(expected) == sorted(editor.methods[:-1])
     assert "api-key" == editor.methods[-1]
     described = editor.offered["authMethods"][-1]["description"]
     assert ("XAI_API_KEY" in described, "pinnace auth login xai" in described) == (True, True)
@@ -179,7 +179,10 @@ def test_methods_are_those_that_the_client_can_show(editor: Editor, server: Auth
     assert ["api-key"] == editor.methods
     code, kind, said = editor.error(editor.log_in())
     assert (-32602, "invalid_field", True) == (code, kind, "pinnace auth login xai --device-code" in said)
-    assert -32602 == editor.error(editor.log_in("login-nobody"))[0]
+    code, kind, said = editor.error(editor.log_in("browser-login-openrouter"))
+    assert (-32602, True) == (code, "pinnace auth login openrouter --browser" in said)
+    for method in ("login-nobody", "browser-login-xai", "login-openrouter"):
+        assert -32602 == editor.error(editor.log_in(method))[0]
     assert [] == server.requests
 
 

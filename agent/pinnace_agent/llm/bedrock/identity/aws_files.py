@@ -1,9 +1,10 @@
 """AWS's own configuration: the files `credentials` and `config` of `~/.aws`.
 
-Decides which files are read, and what they hold: in `config` a section is `profile NAME` or `sso-session NAME`, except
-for the profile `default`; in `credentials` it is the name of a profile. What `credentials` says of a profile takes
-precedence. A line that is no setting is passed over, as by AWS's clients. Blocking. Independent of what settings mean.
-Source: AWS SDKs and Tools Reference, "Shared config and credentials files".
+Decides which files are read, and what they hold: in `config` a section is `profile NAME`, `sso-session NAME` or
+`services NAME`, except for the profile `default`; in `credentials` it is the name of a profile. Indented lines belong
+to the setting before them, if that has no value of its own: `s3 =`, below it `endpoint_url = …`. What `credentials`
+says of a profile takes precedence. A line that is no setting is passed over, as by AWS's clients. Blocking. Independent
+of what settings mean. Source: AWS SDKs and Tools Reference, "Shared config and credentials files".
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,10 @@ Sections = Mapping[str, Mapping[str, str]]
 """Settings by the name of a section; their names in lower case."""
 
 
+class AddressMissing(Exception):
+    """A profile names addresses of services that are not there; the text is for the user."""
+
+
 class AwsFiles(NamedTuple):
     """What the files hold. Their settings may be secret."""
 
@@ -29,6 +34,8 @@ class AwsFiles(NamedTuple):
     credentials: Sections
     """The profiles of `credentials`."""
     sso_sessions: Sections
+    services: Sections
+    """Addresses of services, which profiles name by `services`; as `SERVICE.endpoint_url`."""
     places: tuple[str, ...]
     """The files that were looked at, with what was wrong with them."""
 
@@ -41,6 +48,28 @@ class AwsFiles(NamedTuple):
         if name not in self.config and name not in self.credentials:
             return None
         return {**self.config.get(name, {}), **self.credentials.get(name, {})}
+
+    def endpoint_url(self, profile: str, service: str) -> str | None:
+        """Return the address that a profile gives a service; None: its usual one.
+
+        Args:
+            profile: Its name.
+            service: As variables name it: `STS`.
+
+        Raises:
+            AddressMissing: It names a section that is not there.
+        """
+        settings = self.config.get(profile, {})
+        if settings.get("ignore_configured_endpoint_urls", "").lower() == "true":
+            return None
+        named = settings.get("services")
+        if named and named not in self.services:
+            places = " and ".join(self.places)
+            raise AddressMissing(
+                f"services of the profile {profile}: there is no section [services {named}] in {places}"
+            )
+        own = self.services[named].get(f"{service.lower()}.endpoint_url") if named else None
+        return own or settings.get("endpoint_url") or None
 
 
 def profile_name(env: Mapping[str, str]) -> str:
@@ -68,6 +97,7 @@ def read_aws_files(env: Mapping[str, str]) -> AwsFiles:
         _of_kind(config, "profile") | ({DEFAULT_PROFILE: config[DEFAULT_PROFILE]} if DEFAULT_PROFILE in config else {}),
         credentials,
         _of_kind(config, "sso-session"),
+        _of_kind(config, "services"),
         tuple(places),
     )
 
@@ -76,16 +106,22 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
     """Return the settings by section; of a section that comes twice, all of them."""
     found: dict[str, dict[str, str]] = {}
     section: dict[str, str] = {}
+    outer = ""
     for line in text.splitlines():
         stripped = line.strip()
         if not stripped or stripped.startswith(("#", ";")):
             continue
         if stripped.startswith("["):
-            section = found.setdefault(stripped[1:].partition("]")[0].strip(), {})
-        elif line[:1] not in (" ", "\t"):  # an indented line belongs to the setting before it
-            key, sign, value = stripped.partition("=")
-            if sign:
-                section[key.strip().lower()] = _without_comment(value).strip()
+            section, outer = found.setdefault(stripped[1:].partition("]")[0].strip(), {}), ""
+            continue
+        key, sign, value = (each.strip() for each in _without_comment(stripped).partition("="))
+        if not sign:
+            continue
+        if line[:1] not in (" ", "\t"):
+            section[key.lower()] = value
+            outer = "" if value else key.lower()
+        elif outer:
+            section[f"{outer}.{key.lower()}"] = value
     return found
 
 

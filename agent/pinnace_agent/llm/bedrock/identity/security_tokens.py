@@ -67,7 +67,7 @@ def _form(action: str, fields: Mapping[str, str]) -> bytes:
 
 
 async def _ask(place: str, url: str, headers: Mapping[str, str], body: bytes) -> Expiring:
-    check_address(url, "the address of STS (AWS_ENDPOINT_URL_STS or AWS_ENDPOINT_URL)", _NEAR)
+    check_address(url, "the address of STS (AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL or endpoint_url)", _NEAR)
     name = f"{place}: STS"
     reply = await ask(Question(name, url, headers, "POST", body))
     if reply.status != 200:

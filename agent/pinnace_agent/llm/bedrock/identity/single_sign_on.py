@@ -52,7 +52,7 @@ async def keys_of_sign_on(source: SingleSignOn, env: Mapping[str, str]) -> Expir
     Raises:
         Unusable: There is no token that is good, the role is not the user's, or no server answers.
     """
-    check_address(source.url, "the address of SSO (AWS_ENDPOINT_URL_SSO or AWS_ENDPOINT_URL)", _NEAR)
+    check_address(source.url, "the address of SSO (AWS_ENDPOINT_URL_SSO, AWS_ENDPOINT_URL or endpoint_url)", _NEAR)
     name = f"{source.place}: the portal of SSO"
     query = urlencode({"role_name": source.role_name, "account_id": source.account_id})
     headers = {"x-amz-sso_bearer_token": await _token(source, env)}
@@ -155,7 +155,9 @@ def _store(lock: LockedFile, path: Path, new: JsonObject) -> None:
 
 async def _ask_for_token(source: SingleSignOn, stored: JsonObject) -> JsonObject:
     """Return the members that a refresh changes."""
-    check_address(source.refresh_url, "the address of SSO (AWS_ENDPOINT_URL_SSO_OIDC or AWS_ENDPOINT_URL)", _NEAR)
+    check_address(
+        source.refresh_url, "the address of SSO (AWS_ENDPOINT_URL_SSO_OIDC, AWS_ENDPOINT_URL or endpoint_url)", _NEAR
+    )
     name = f"{source.place}: the token service of SSO"
     members = {each: as_text(stored.get(each)) for each in ("clientId", "clientSecret", "refreshToken")}
     lacking = [each for each, value in members.items() if value is None]

@@ -155,7 +155,10 @@ class _Chooser:
         self._files = files
         self._region = region
         suffix = ".cn" if region.startswith("cn-") else ""
-        self._sts = configured_url("STS", env) or f"https://sts.{region}.amazonaws.com{suffix}"
+        self._sts = self._configured("STS") or f"https://sts.{region}.amazonaws.com{suffix}"
+
+    def _configured(self, service: str) -> str | None:
+        return configured_url(service, self._env, self._files.endpoint_url(profile_name(self._env), service))
 
     def of_environment(self) -> Source:
         key_id, secret = self._env.get(_ID), self._env.get(_SECRET)
@@ -298,8 +301,8 @@ class _Chooser:
             raise Unusable(f"{self._place('sso_region', name)} must be a region such as us-east-1")
         return SingleSignOn(
             place,
-            configured_url("SSO", self._env) or f"https://portal.sso.{region}.amazonaws.com",
-            configured_url("SSO_OIDC", self._env) or f"https://oidc.{region}.amazonaws.com",
+            self._configured("SSO") or f"https://portal.sso.{region}.amazonaws.com",
+            self._configured("SSO_OIDC") or f"https://oidc.{region}.amazonaws.com",
             session_name or start_url,
             bool(session_name),
             account_id,
