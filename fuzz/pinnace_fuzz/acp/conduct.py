@@ -77,6 +77,8 @@ class AcpOptions:
     baseline: Path | None = None
     is_strict: bool = False
     patience: float = 1.0
+    time_s: float = 0
+    """No scenario is begun after so much time; those that are left are NOT-RUN. 0: all are played."""
     log: Callable[[str], None] = field(default=lambda text: None)
     watch: Watch = unwatched
     versions: Sequence[int] = VERSIONS
@@ -244,7 +246,11 @@ def conduct(options: AcpOptions) -> JudgedRun:
             if result.verdict != "PASS":
                 options.log(f"{result.verdict} {result.scenario.id}{f': {result.why}' if result.why else ''}")
 
-        cases = play_all([_case(each, kit, number) for number, each in enumerate(scenarios)], at_once, report=take)
+        def is_over() -> bool:
+            return options.time_s > 0 and time.monotonic() >= begun_s + options.time_s
+
+        found_cases = [_case(each, kit, number) for number, each in enumerate(scenarios)]
+        cases = play_all(found_cases, at_once, report=take, is_over=is_over)
         elapsed = kit.meter.since(begun_s)
     baseline = compare(cases, options.baseline)
     agent = {
@@ -260,7 +266,7 @@ def conduct(options: AcpOptions) -> JudgedRun:
     kept = required and outcome(required, cases, _rulebook(), changed_ids, baseline["known"])
     return JudgedRun(
         agent,
-        about(options, elapsed, jobs=at_once.peak),
+        about(options, elapsed, jobs=at_once.peak, time_s=options.time_s),
         options.command,
         cases,
         {},

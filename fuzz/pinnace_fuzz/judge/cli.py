@@ -161,6 +161,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     "--protocol-version", "versions", multiple=True, type=click.IntRange(1, 2), help="Only this one; else each."
 )
 @click.option("--strict", is_flag=True, help="The rules of this project's own bind every agent.")
+@click.option("--time", "time_s", type=Seconds(), default=None, help="Begin no scenario after it. Default: play all.")
 @click.option("--jobs", type=Jobs(), default="auto", show_default=True, help=JOBS_HELP)
 @click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True)
@@ -196,6 +197,7 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
         baseline=given["baseline"],
         is_strict=given["strict"],
         patience=given["patience"],
+        time_s=given["time_s"] or 0,
         versions=versions,
         requirements=given["requirements"],
     )

@@ -3,6 +3,7 @@
 The agent is a stranger in one file; it reads the model's address from the environment.
 """
 
+import dataclasses
 import json
 import shlex
 import sys
@@ -21,7 +22,7 @@ from pinnace_fuzz.acp.rules import rules
 from pinnace_fuzz.judge.adapter import adapter
 from pinnace_fuzz.judge.cli import main
 from pinnace_fuzz.judge.playing.load import LoadMeter
-from pinnace_fuzz.judge.results import CaseResult
+from pinnace_fuzz.judge.results import NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.scenarios.files import ScenarioError
 
 TINY = (sys.executable, "-I", str(Path(__file__).parent / "tiny_acp_agent.py"))
@@ -211,6 +212,15 @@ def test_rules_of_this_project_bind_others_only_if_strict(kit: AcpKit) -> None:
     assert "NON-STRICT" == played(scenario, kit._replace(binds_ours=False, root=kit.root / "b"), "any-folder").verdict
 
 
+def test_a_step_that_fails_since_the_script_has_no_answer_left_accuses_no_agent_of_others(kit: AcpKit) -> None:
+    scenario = dataclasses.replace(SCENARIOS["PRM/an-answer"], llm=())
+
+    assert "FAIL" == played(scenario, kit).verdict
+    result = played(scenario, kit._replace(binds_ours=False, root=kit.root / "b"))
+    assert "NON-STRICT" == result.verdict
+    assert "more often than the script has answers for" in result.findings[0].text
+
+
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -227,6 +237,17 @@ def test_an_invalid_scenario_is_refused_with_its_line(tmp_path: Path, step: str,
     with pytest.raises(ScenarioError) as error:
         read_file(path)
     assert str(error.value).startswith(message)
+
+
+def test_no_scenario_begins_after_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["acp", "--adapter", "none", "--only", "LIN/", "--time", "0s", "--out", str(tmp_path), "--", *TINY])
+
+    assert code == 0  # no limit
+    options = ["--time", "0.001s", "--report", "json", "--out", str(tmp_path)]
+    assert main(["acp", "--adapter", "none", "--only", "LIN/", *options, "--", *TINY]) == NOTHING_JUDGED_EXIT
+    cases = json.loads((tmp_path / "report.json").read_text())["cases"]
+    assert "the time was over" in {case["why"] for case in cases}
+    capsys.readouterr()
 
 
 def test_the_command_line_judges_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
