@@ -24,6 +24,7 @@ from pinnace_fuzz.acp.reading import (
     Idle,
     Initialize,
     Keep,
+    Kill,
     Mark,
     Model,
     Named,
@@ -40,6 +41,7 @@ from pinnace_fuzz.acp.reading import (
     Send,
     Step,
     Update,
+    UserMessages,
 )
 from pinnace_fuzz.acp.rules import is_bound
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
@@ -273,6 +275,9 @@ class _Player:
             case Restart():
                 self._end(is_whole=True)
                 self._agent = self._started()
+            case Kill():
+                self._kill()
+                self._agent = self._started()
             case End():
                 self._end(is_whole=True)
             case _:
@@ -296,6 +301,8 @@ class _Player:
                 self._before(step)
             case AnswersShown(texts, is_joined):
                 self._shown(texts, is_joined=is_joined)
+            case UserMessages(ids, rules):
+                self._user_messages([self._holes.filled(each) for each in ids], rules)
             case Order(names, rules):
                 self._order(names, rules)
             case Reached(gate):
@@ -413,6 +420,12 @@ class _Player:
         if not is_shown:
             raise _Broken(f"{short(answers)} is shown, not {short([*texts])}")
 
+    def _user_messages(self, ids: Sequence[str], rules: tuple[str, ...]) -> None:
+        shown = conversation(self._agent.messages[self._mark :], self._scenario.version)["messages"]
+        found = [each["messageId"] for each in shown if each["kind"] == "user_message"]
+        if found != [*ids]:
+            raise _Broken(f"the messages of the user are {short(found)}, not {short([*ids])}", rules)
+
     def _order(self, names: Sequence[str], rules: tuple[str, ...]) -> None:
         wanted = [self._ids[name] for name in names]
         responses = [self._agent.messages.index(self._agent.response(identity)) for identity in wanted]
@@ -456,7 +469,7 @@ class _Player:
 
         A script that has stopped leaves open what it had not come to: then only what was written counts.
         """
-        agent, number = self._agent, len(self.logs)
+        agent = self._agent
         begun_s = time.monotonic()
         how: verdicts.Ending = "exit"
         try:
@@ -474,9 +487,21 @@ class _Player:
         agent.process.close()
         if is_whole and self.shutdown != "clean":
             self._find("shutdown", (EXIT_RULE,), self.shutdown_text, is_timed=self.shutdown == "late")
+        self._collect(agent, how, took_s)
+
+    def _kill(self) -> None:
+        """Kill the agent with all that it has started; what it wrote until then is judged."""
+        begun_s = time.monotonic()
+        self._agent.process.close()
+        self.shutdown, self.shutdown_text = "killed", "killed"
+        self._collect(self._agent, "killed", time.monotonic() - begun_s)
+
+    def _collect(self, agent: AcpAgent, how: verdicts.Ending, took_s: float) -> None:
+        """Keep the trace of a process that has ended, and the rules that it has broken."""
         for fault, line in agent.breaches:
             level = self._level((fault.rule,))
-            self.findings.append(Finding("observer", (fault.rule,), fault.text[:1000], level, number, (line,)))
+            found = Finding("observer", (fault.rule,), fault.text[:1000], level, len(self.logs), (line,))
+            self.findings.append(found)
         self.logs.append(_log(agent, how, took_s))
 
 

@@ -144,6 +144,13 @@ class AnswersShown(NamedTuple):
     is_joined: bool
 
 
+class UserMessages(NamedTuple):
+    """The messages of the user since the last mark are these, each once; of version 2."""
+
+    ids: tuple[str, ...]
+    rules: tuple[str, ...] = ()
+
+
 class Idle(NamedTuple):
     """The state `idle` comes, behind the last update that was waited for; of version 2."""
 
@@ -224,6 +231,10 @@ class Restart(NamedTuple):
     """The agent is ended in order, and started again in the same home."""
 
 
+class Kill(NamedTuple):
+    """The agent and all that it has started are killed (SIGKILL), and it is started again in the same home."""
+
+
 class End(NamedTuple):
     """Standard input ends; the agent answers what is open, and exits."""
 
@@ -237,6 +248,7 @@ Check: TypeAlias = (
     | Never
     | Before
     | AnswersShown
+    | UserMessages
     | Order
     | Reached
     | Model
@@ -245,10 +257,10 @@ Check: TypeAlias = (
     | Disk
 )
 """A step that looks at what has come."""
-Step: TypeAlias = Initialize | NewSession | Send | Raw | Mark | Open | Quiet | Restart | End | Check
+Step: TypeAlias = Initialize | NewSession | Send | Raw | Mark | Open | Quiet | Restart | Kill | End | Check
 
 
-Cited: TypeAlias = Response | Idle | Ever | Never | Before | Order | Model | Same
+Cited: TypeAlias = Response | Idle | Ever | Never | Before | UserMessages | Order | Model | Same
 """Steps that may cite rules of their own."""
 
 
@@ -499,6 +511,13 @@ def _before(value: Any, path: Path) -> Step:
     return found
 
 
+def _user_messages(value: Any, path: Path) -> Step:
+    fields = Fields(value, path)
+    found = UserMessages(fields.texts("ids"), _rules(fields))
+    fields.finish()
+    return found
+
+
 def _order(value: Any, path: Path) -> Step:
     fields = Fields(value, path)
     found = Order(fields.texts("of"), _rules(fields))
@@ -571,6 +590,7 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "before": _before,
     "shown": lambda value, path: AnswersShown((_text(value, path),), is_joined=True),
     "messages": lambda value, path: AnswersShown(texts(value, path), is_joined=False),
+    "user_messages": _user_messages,
     "order": _order,
     "mark": lambda value, path: Mark(),
     "reached": lambda value, path: Reached(_text(value, path)),
@@ -581,6 +601,7 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "quiet_ms": lambda value, path: Quiet(_number(value, path)),
     "disk": _disk,
     "restart": lambda value, path: Restart(),
+    "kill": lambda value, path: Kill(),
     "end": lambda value, path: End(),
 }
 """A step's word -> its reader."""

@@ -70,6 +70,8 @@ class _Client:
         self._holes, self._count = holes, 0
         found = [[":"]]
         for step in self._scenario.client:
+            if isinstance(step, steps.Kill):
+                raise CanNotStandAlone("kills the agent")
             if isinstance(step, steps.Restart):
                 found.append([":"])
             else:

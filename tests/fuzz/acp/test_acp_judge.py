@@ -71,6 +71,8 @@ FAULTS = {
     "relative-paths": ("R-ACP-40", "FIL/an-unsaved-text"),
     "assumes-consent": ("R-ACP-41", "FRM/declined"),
     "keeps-its-form": ("R-ACP-42", "FRM/cancelled"),
+    "saves-at-its-end": ("R-ACP-43", "KIL/after-a-turn"),
+    "stays-locked": ("R-ACP-44", "KIL/in-a-tool"),
     "shows-all-sub-agents": ("R-ACP-70", "SUB/not-offered"),
     "names-late": ("R-ACP-71", "SUB/a-session-of-its-own"),
     "works-on": ("R-ACP-72", "SUB/a-session-of-its-own"),
@@ -146,6 +148,9 @@ FAULTS_V2 = {
     "lists-the-archived": ("R-ACP-86", "SES2/archive"),
     "knows-every-filter": ("R-ACP-87", "SES2/archive-again"),
     "forgets-the-background": ("R-ACP-131", "SES2/work-in-the-background"),
+    "saves-at-its-end": ("R-ACP-43", "KIL2/after-a-turn"),
+    "stays-locked": ("R-ACP-44", "KIL2/in-a-tool"),
+    "accepts-before-it-saves": ("R-ACP-132", "KIL2/while-the-model-is-silent"),
 }
 """Likewise of the tiny agent of version 2."""
 AGENTS = {1: (TINY, FAULTS), 2: (TINY2, FAULTS_V2)}

@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 FAULTS = frozenset(sys.argv[1:])
 STORE = Path(os.environ["HOME"]) / "sessions.json"
+LOCK = Path(os.environ["HOME"]) / "lock"
+ENDING: list[bool] = []
 METHODS = {"initialize", "session/new", "session/prompt", "session/load", "session/resume", "session/list"}
 METHODS |= {"session/close", "session/delete", "session/set_config_option", "session/archive", "session/unarchive"}
 ABILITIES: dict[str, Any] = {}
@@ -85,6 +87,8 @@ THE_LOCK = asyncio.Lock()
 
 
 def save(session: Session) -> None:
+    if is_wrong("saves-at-its-end") and not ENDING:
+        return
     stored = json.loads(STORE.read_text()) if STORE.exists() else {}
     stored[session.id] = {
         **stored.get(session.id, {}),
@@ -283,7 +287,9 @@ async def prompt(session: Session, identity: Any, blocks: list[dict[str, Any]]) 
             session.messages.append({"role": "user", "content": said})
             spoken = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": said}}
             session.shown.append({"of": session.id, **spoken})
+            LOCK.touch()
             reason = await turn(session)
+            LOCK.unlink(missing_ok=True)
             if reason == "refusal" and not is_wrong("keeps-the-refused"):
                 del session.messages[kept:]
             save(session)
@@ -360,6 +366,8 @@ def reopened(params: dict[str, Any], *, is_replayed: bool) -> dict[str, Any]:
     found = stored_sessions().get(identity)
     if found is None:
         raise Refused(-32002, f"no session {identity}")
+    if LOCK.exists() and is_wrong("stays-locked"):
+        raise Refused(-32603, "another process has it")
     session = SESSIONS[identity] = Session(identity, found["cwd"])
     session.messages = found["messages"]
     session.shown = found["shown"]
@@ -644,6 +652,9 @@ async def main() -> None:
         await take(message)
     if is_wrong("stays"):
         await asyncio.sleep(600)
+    ENDING.append(True)
+    for session in SESSIONS.values() if is_wrong("saves-at-its-end") else ():
+        save(session)
     tasks = [task for session in SESSIONS.values() for task in session.queue]
     for session in SESSIONS.values():
         await cancel(session)

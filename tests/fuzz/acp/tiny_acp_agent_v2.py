@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 FAULTS = frozenset(sys.argv[1:])
 ASKS = "--tool-approval" in FAULTS
 STORE = Path(os.environ["HOME"]) / "sessions.json"
+LOCK = Path(os.environ["HOME"]) / "lock"
+ENDING: list[bool] = []
 ABILITIES: dict[str, Any] = {}
 REPLIES: dict[Any, "asyncio.Future[dict[str, Any]]"] = {}
 BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
@@ -95,6 +97,8 @@ def stored_sessions() -> dict[str, Any]:
 
 
 def save(session: Session) -> None:
+    if is_wrong("saves-at-its-end") and not ENDING:
+        return
     stored = stored_sessions()
     stored[session.id] = {
         **stored.get(session.id, {}),
@@ -260,12 +264,14 @@ async def form(session: Session) -> bool:
 
 def accept(session: Session, identity: Any, blocks: list[dict[str, Any]], said: str) -> None:
     """Put the message of a prompt into the conversation, and answer the prompt."""
+    save(session)
     name = "u" if is_wrong("one-message-id") else f"u{next(numbers)}-{session.id}"
     session.messages.append({"role": "user", "content": said})
     shown = {"messageId": name, "content": blocks}
     if not is_wrong("echoes-nothing"):
         session.show("user_message", **shown)
-    save(session)
+    if not is_wrong("accepts-before-it-saves"):
+        save(session)
     write(id=identity, result={"messageId": name})
 
 
@@ -283,7 +289,9 @@ async def prompt(session: Session, identity: Any, blocks: list[dict[str, Any]], 
             accept(session, identity, blocks, said)
             if said == "/ask":
                 session.messages[-1]["content"] = f"answer: {await form(session)}"
+            LOCK.touch()
             reason = {"stopReason": await turn(session)}
+            LOCK.unlink(missing_ok=True)
     except asyncio.CancelledError:
         if is_wrong("slow-to-cancel"):
             await asyncio.sleep(0.6)
@@ -376,6 +384,8 @@ def resume(params: dict[str, Any]) -> dict[str, Any]:
     found = stored_sessions().get(params["sessionId"])
     if found is None:
         raise Refused(-32002, "no such session", sessionId=params["sessionId"])
+    if LOCK.exists() and is_wrong("stays-locked"):
+        raise Refused(-32603, "another process has it")
     start = params.get("replayFrom")
     if start is not None and start["type"] != "start" and not is_wrong("replays-from-anywhere"):
         raise Refused(-32602, "replayFrom: no such cursor")
@@ -530,6 +540,9 @@ async def main() -> None:
         await take(message)
     if is_wrong("stays"):
         await asyncio.sleep(600)
+    ENDING.append(True)
+    for session in SESSIONS.values():
+        save(session)
     for session in [*SESSIONS.values()]:
         await cancel(session)
 
