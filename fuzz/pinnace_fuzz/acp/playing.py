@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, assert_never
 
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
+from pinnace_fuzz.acp.client_servers import mcp_outcome
 from pinnace_fuzz.acp.conversation import Conversation, conversation
 from pinnace_fuzz.acp.reading import (
     FOLDERS,
@@ -208,6 +209,8 @@ class _Player:
                 return declined if form is None else {"action": "accept", "content": form}
             case "session/request_permission":
                 return self._consent(message)
+            case "mcp/message" if message["params"]["serverId"] in self._scenario.mcp:
+                return mcp_outcome(message["params"], self._scenario.mcp)
             case _:
                 self._agent.decline(message)
                 return None
@@ -259,8 +262,9 @@ class _Player:
         match step:
             case Initialize(capabilities):
                 self._call("initialize", greeting(self._scenario.version, capabilities))
-            case NewSession(name, folder):
-                result = self._call("session/new", {"cwd": str(self._folders[folder]), "mcpServers": []})
+            case NewSession(name, folder, servers):
+                served = [{"type": "acp", "name": each, "serverId": each} for each in servers]
+                result = self._call("session/new", {"cwd": str(self._folders[folder]), "mcpServers": served})
                 self._holes.keep(name, result.get("sessionId"))
             case Send(messages):
                 self._agent.send(*(self._message(*each) for each in messages))

@@ -42,6 +42,8 @@ NEEDS: Final[Mapping[str, str]] = {
     "auth": "`authMethods` is not empty",
     "approval": "the arguments `--tool-approval ask` have permission asked for each call of a tool `bash`",
     "cancels": "calls of a tool `bash` and their terminals offer `cancel`",
+    "mcp-acp": "MCP servers of the type `acp` (`mcpCapabilities.acp`, `capabilities.session.mcp.acp`)",
+    "mcp-names": "the tool `echo` of an MCP server `tools` is `mcp__tools__echo` to the model",
     "pinnace": "arguments of this project's agent",
 }
 """What a scenario may need, with its meaning."""
@@ -72,6 +74,8 @@ class NewSession(NamedTuple):
 
     name: str
     folder: str
+    servers: tuple[str, ...] = ()
+    """MCP servers that the client serves over the connection (type `acp`), by their ids, which are also their names."""
 
 
 class Raw(NamedTuple):
@@ -281,6 +285,8 @@ class AcpScenario:
     """The files of the home, by paths that begin with one of its folders."""
     serves: Mapping[str, str] = field(default_factory=dict[str, str])
     """The files that the client has open, by paths in the folder `work`."""
+    mcp: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By the id of an MCP server of the client, what its tool `echo` answers; `open`: nothing."""
     refuses_writes: bool = False
     """The client refuses to write files."""
     form: Mapping[str, Json] | None = None
@@ -384,6 +390,7 @@ def _scenario(item: Mapping[str, Json], path: Path, place: str) -> AcpScenario:
         consent=fields.word("consent", ("allow_once", "reject_once", "none"), "allow_once"),
         files=fields.text_map("files"),
         serves=fields.text_map("serves"),
+        mcp=fields.text_map("mcp"),
         refuses_writes=fields.word("writes", ("carried-out", "refused"), "carried-out") == "refused",
         form=None if (entered := as_object(item.get("form"))) is None else entered,
         leaves_forms=fields.take("form") == "open",
@@ -421,7 +428,7 @@ def read_step(value: Any, path: Path) -> Step:
 
 def _session(value: Any, path: Path) -> Step:
     fields = Fields({"as": value} if isinstance(value, str) else value, path)
-    found = NewSession(fields.needed("as"), fields.word("folder", FOLDERS, "work"))
+    found = NewSession(fields.needed("as"), fields.word("folder", FOLDERS, "work"), fields.texts("servers"))
     fields.finish()
     return found
 

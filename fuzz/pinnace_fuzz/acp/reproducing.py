@@ -83,6 +83,8 @@ class _Client:
         match step:
             case steps.Initialize(capabilities):
                 return [*self._call("call", "initialize", greeting(self._scenario.version, capabilities)), "quiet"]
+            case steps.NewSession(servers=[_, *_]):
+                raise CanNotStandAlone("serves an MCP server")
             case steps.NewSession(name, folder):
                 made = self._call("call", "session/new", {"cwd": f"${{{folder}}}", "mcpServers": []})
                 self._holes.keep(name, kept(name))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinnace_campaigns.judged.catalogue import REPOSITORY
+from pinnace_fuzz.judge.scenarios.shapes import as_list, as_object
 
 MOST_CHARACTERS: Final = 110
 SHOWN_CHARACTERS: Final = 80
@@ -66,10 +67,10 @@ def shortened(value: Any) -> Any:
     """Cut long texts, at any depth."""
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         return f"{value[:SHOWN_CHARACTERS]}… ({len(value)} characters)"
-    if isinstance(value, list):
-        return [shortened(each) for each in value]
-    if isinstance(value, dict):
-        return {name: shortened(each) for name, each in value.items()}
+    if (items := as_list(value)) is not None:
+        return [shortened(each) for each in items]
+    if (fields := as_object(value)) is not None:
+        return {name: shortened(each) for name, each in fields.items()}
     return value
 
 
@@ -94,7 +95,7 @@ def shipped(text: str, kept: Path) -> Mapping[str, Any]:
     report: dict[str, Any] = json.loads(text)
     alike: dict[tuple[str, str], int] = {}
     for case in report["cases"]:
-        findings = case.get("findings") or [{"source": "", "rules": []}]
+        findings: list[dict[str, Any]] = case.get("findings") or [{"source": "", "rules": []}]
         rules = "" if case["verdict"] == "NON-STRICT" else " ".join(findings[0]["rules"])
         kind = (case["verdict"], f"{findings[0]['source']} {rules}")
         alike[kind] = alike.get(kind, 0) + 1

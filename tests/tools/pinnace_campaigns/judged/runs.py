@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -75,7 +76,7 @@ def judge(agent: Agent, keep: Path, options: Sequence[str]) -> Outcome:
 def judge_all(agents: Sequence[Agent], keep: Path, options: Sequence[str], at_once: int) -> list[Outcome]:
     """Judge agents, so many at a time; return what came of each, in the order of the agents."""
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(lambda agent: judge(agent, keep, options), agents))
+        return list(pool.map(partial(judge, keep=keep, options=options), agents))
 
 
 def _for(agent: Agent, options: Sequence[str]) -> list[str]:
