@@ -426,6 +426,27 @@ def read_step(value: Any, path: Path) -> Step:
     return _STEPS[verb](step[verb], (*path, verb))
 
 
+def _reader(make: Callable[[Fields], Step]) -> Callable[[Any, Path], Step]:
+    """Return the reader of a step that has the fields which `make` takes, and no others."""
+
+    def read(value: Any, path: Path) -> Step:
+        fields = Fields(value, path)
+        found = make(fields)
+        fields.finish()
+        return found
+
+    return read
+
+
+def _named(kind: str, key: str) -> Callable[[Any, Path], Step]:
+    return _reader(lambda fields: Named(fields.needed("as"), kind, key, fields.mapping("is")))
+
+
+def _described(fields: Fields) -> Step:
+    like = {"description": fields.take("description", {"$any": True})}
+    return Named(fields.needed("as"), "subagent_update", "sessionId", like)
+
+
 def _session(value: Any, path: Path) -> Step:
     fields = Fields({"as": value} if isinstance(value, str) else value, path)
     found = NewSession(fields.needed("as"), fields.word("folder", FOLDERS, "work"), fields.texts("servers"))
@@ -474,74 +495,10 @@ def _response(value: Any, path: Path) -> Step:
     return found
 
 
-def _announced(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    like = {"description": fields.take("description", {"$any": True})}
-    found = Named(fields.needed("as"), "subagent_update", "sessionId", like)
-    fields.finish()
-    return found
-
-
-def _named(value: Any, path: Path, kind: str, key: str) -> Step:
-    fields = Fields(value, path)
-    found = Named(fields.needed("as"), kind, key, fields.mapping("is"))
-    fields.finish()
-    return found
-
-
-def _ever(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Ever(fields.mapping("like"), _rules(fields))
-    fields.finish()
-    return found
-
-
 def _idle(value: Any, path: Path) -> Step:
     fields = Fields({"reason": value} if isinstance(value, str) else value or {}, path)
     like = fields.mapping("is")
     found = Idle(fields.text("reason"), like, fields.count("within_ms"), _rules(fields), _rules(fields, "deadline"))
-    fields.finish()
-    return found
-
-
-def _never(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Never(fields.mapping("like"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _before(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Before(fields.needed("of"), fields.mapping("like"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _user_messages(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = UserMessages(fields.texts("ids"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _order(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Order(fields.texts("of"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _model(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Model(fields.count("number", 1), fields.texts("has"), fields.texts("lacks"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _same(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Same(fields.needed("as"), _rules(fields))
     fields.finish()
     return found
 
@@ -587,24 +544,26 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "result": _response,
     "error": _response,
     "message": lambda value, path: Update(value),
-    "announced": _announced,
+    "announced": _reader(_described),
     "update": lambda value, path: Update({"method": "session/update", "params": {"update": value}}),
-    "call": lambda value, path: _named(value, path, "tool_call_update", "toolCallId"),
-    "terminal": lambda value, path: _named(value, path, "terminal_update", "terminalId"),
+    "call": _named("tool_call_update", "toolCallId"),
+    "terminal": _named("terminal_update", "terminalId"),
     "idle": _idle,
-    "ever": _ever,
-    "never": _never,
-    "before": _before,
+    "ever": _reader(lambda fields: Ever(fields.mapping("like"), _rules(fields))),
+    "never": _reader(lambda fields: Never(fields.mapping("like"), _rules(fields))),
+    "before": _reader(lambda fields: Before(fields.needed("of"), fields.mapping("like"), _rules(fields))),
     "shown": lambda value, path: AnswersShown((_text(value, path),), is_joined=True),
     "messages": lambda value, path: AnswersShown(texts(value, path), is_joined=False),
-    "user_messages": _user_messages,
-    "order": _order,
+    "user_messages": _reader(lambda fields: UserMessages(fields.texts("ids"), _rules(fields))),
+    "order": _reader(lambda fields: Order(fields.texts("of"), _rules(fields))),
     "mark": lambda value, path: Mark(),
     "reached": lambda value, path: Reached(_text(value, path)),
     "open": lambda value, path: Open(_text(value, path)),
-    "model": _model,
+    "model": _reader(
+        lambda fields: Model(fields.count("number", 1), fields.texts("has"), fields.texts("lacks"), _rules(fields))
+    ),
     "keep": lambda value, path: Keep(_text(value, path)),
-    "same": _same,
+    "same": _reader(lambda fields: Same(fields.needed("as"), _rules(fields))),
     "quiet_ms": lambda value, path: Quiet(_number(value, path)),
     "disk": _disk,
     "restart": lambda value, path: Restart(),

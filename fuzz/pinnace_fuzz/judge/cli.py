@@ -50,7 +50,7 @@ def _shared(command: Any) -> Any:
             "adapter_name",
             default="pi",
             show_default=True,
-            help="pi, attach, env, none, one of the supplied ones (aelix, omp), or a TOML file.",
+            help="pi, attach, env, none, one of the supplied ones, or a TOML file.",
         ),
         click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True),
         click.option("--strict", is_flag=True, help="Violations of recommendations (SHOULD) fail as well."),
@@ -153,7 +153,13 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
 
 @program.command()
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--adapter", "adapter_name", default="pi", show_default=True, help="pi, env, none, or a TOML file.")
+@click.option(
+    "--adapter",
+    "adapter_name",
+    default="pi",
+    show_default=True,
+    help="pi, env, none, one of the supplied ones, or a TOML file.",
+)
 @click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so.")
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")

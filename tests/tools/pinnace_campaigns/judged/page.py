@@ -49,8 +49,9 @@ python -P -m pinnace_campaigns.judged
 processes (three, where it is NON-STRICT: only a rule of this project is violated). Agents by others are pointed at the
 scripted model by the [adapters](conformance.md#adapters) that come with the judge, and at nothing else.
 
-Each agent was judged with the same time, jobs and seed. A run may exceed its time by a minute, in which failures are
-repeated. The columns count cases, worst verdict first:
+Each agent was judged with the same time, jobs and seed. When the time is over, failures are still repeated, and cases
+that have not begun are NOT-RUN. The columns count cases, worst verdict first:
+
 """
 _BEFORE_THE_TABLE: Final = """
 R-QUE-03 is a rule of the [reference](../spec/reference.md), I-QUE-1 an invariant there, QUE/a-name a case; rules R-ACP
