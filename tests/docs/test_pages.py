@@ -70,7 +70,6 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "docs/conformance-in-ci.md: *": "tests/fuzz/judge/test_ci.py, without containers",
     "docs/conformance.md: pip install ./fuzz": "test_distribution.py installs the wheel",
     'docs/conformance.md: name = "other"': "test_foreign_agents.py",
-    "docs/conformance.md: scripts/peers judged": "downloads other agents",
     "docs/durable-agents.md: ssh build-machine pinnace attach reviewer --cursors": "needs another machine",
     "docs/durable-agents.md: # editor": "test_durable_agents_page.py",
     "docs/durable-agents.md: # supervisor": "test_durable_agents_page.py",

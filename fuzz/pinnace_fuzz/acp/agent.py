@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
-from pinnace_fuzz.acp.observer import Fault, Observer
+from pinnace_fuzz.acp.connection_observer import Fault
+from pinnace_fuzz.acp.observer import Observer
 from pinnace_fuzz.acp.observer_v2 import ObserverV2
 from pinnace_fuzz.acp.schema import NotOfTheSchema, check_call, check_result
 from pinnace_fuzz.harness.agent_process import AgentGone, AgentProcess, DriverTimeout

@@ -38,7 +38,7 @@ OURS: Final = "pinnace"
 """What `agentInfo.name` is of this project's agent."""
 SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status", "archive")
 """Those that a scenario may need."""
-OF_OURS: Final = ("files", "forms", "logins", "subagents", "steering", "approval", "cancels", "pinnace")
+OF_OURS: Final = ("files", "forms", "logins", "subagents", "steering", "approval", "cancels", "mcp-names", "pinnace")
 """What no capability says, and this project's agent has."""
 
 
@@ -77,6 +77,8 @@ class AcpOptions:
     baseline: Path | None = None
     is_strict: bool = False
     patience: float = 1.0
+    time_s: float = 0
+    """No scenario is begun after so much time; those that are left are NOT-RUN. 0: all are played."""
     log: Callable[[str], None] = field(default=lambda text: None)
     watch: Watch = unwatched
     versions: Sequence[int] = VERSIONS
@@ -193,6 +195,7 @@ def _offered(offers: Mapping[str, Any]) -> dict[str, bool]:
         **{name: sessions.get(name) is not None for name in SESSION_CAPABILITIES},
         "auth-status": auth.get("status") is not None,
         "logout": auth.get("logout") is not None,
+        "mcp-acp": (as_object(offers.get("mcpCapabilities")) or {}).get("acp") is True,
         "load": offers.get("loadSession") is True,
     }
 
@@ -206,6 +209,7 @@ def _offered_v2(offers: Mapping[str, Any], result: Mapping[str, Any]) -> dict[st
         **dict.fromkeys(("list", "resume", "close"), sessions is not None),
         "auth-status": auth.get("status") is not None,
         "auth": bool(result.get("authMethods")),
+        "mcp-acp": (as_object((sessions or {}).get("mcp")) or {}).get("acp") is not None,
     }
 
 
@@ -244,7 +248,11 @@ def conduct(options: AcpOptions) -> JudgedRun:
             if result.verdict != "PASS":
                 options.log(f"{result.verdict} {result.scenario.id}{f': {result.why}' if result.why else ''}")
 
-        cases = play_all([_case(each, kit, number) for number, each in enumerate(scenarios)], at_once, report=take)
+        def is_over() -> bool:
+            return options.time_s > 0 and time.monotonic() >= begun_s + options.time_s
+
+        found_cases = [_case(each, kit, number) for number, each in enumerate(scenarios)]
+        cases = play_all(found_cases, at_once, report=take, is_over=is_over)
         elapsed = kit.meter.since(begun_s)
     baseline = compare(cases, options.baseline)
     agent = {
@@ -260,7 +268,7 @@ def conduct(options: AcpOptions) -> JudgedRun:
     kept = required and outcome(required, cases, _rulebook(), changed_ids, baseline["known"])
     return JudgedRun(
         agent,
-        about(options, elapsed, jobs=at_once.peak),
+        about(options, elapsed, jobs=at_once.peak, time_s=options.time_s),
         options.command,
         cases,
         {},

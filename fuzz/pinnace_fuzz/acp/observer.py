@@ -1,18 +1,19 @@
-"""What must hold for the messages of one connection, in their order. A state machine; reads both directions.
+"""What must hold for the messages of one connection of version 1, in their order. A state machine, of both directions.
 
 Each fault names its rule of `rules.toml`. Takes only messages that the schema allows. Must not know what agent it
 observes, nor what a client expects of its answers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
+from pinnace_fuzz.acp import connection_observer
+from pinnace_fuzz.acp.connection_observer import ConnectionObserver, Fault, Json
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 
-Json: TypeAlias = Mapping[str, Any]  # Any: JSON
-
 RULES: Final = (
-    *("R-ACP-03", "R-ACP-10", "R-ACP-14", "R-ACP-15", "R-ACP-16", "R-ACP-17", "R-ACP-18", "R-ACP-30", "R-ACP-40"),
+    *connection_observer.RULES,
+    *("R-ACP-10", "R-ACP-14", "R-ACP-15", "R-ACP-16", "R-ACP-17", "R-ACP-18", "R-ACP-30", "R-ACP-40"),
     *("R-ACP-70", "R-ACP-71", "R-ACP-72"),
 )
 """Those that are watched here."""
@@ -29,16 +30,6 @@ _OFFERS: Final = {
     "elicitation/create": ("elicitation",),
 }
 """The beginning of a method of the client -> where its capability is."""
-
-
-class Fault(NamedTuple):
-    """A rule that does not hold."""
-
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"
 
 
 class _Session:
@@ -61,80 +52,52 @@ class _Session:
         self.children: list[_Session] = []
 
 
-class Observer:
+class Observer(ConnectionObserver[_Session]):
     """Observes one connection."""
 
     def __init__(self) -> None:
         """Begin before the first message."""
-        self._open: dict[object, tuple[str, Json]] = {}
-        self._sessions: dict[str, _Session] = {}
-        self._offered: Json = {}
+        super().__init__(_Session, "clientCapabilities")
 
-    def sent(self, message: Json) -> None:
-        """Take a message that was written to the agent."""
-        if "method" not in message:
+    def _requested(self, identity: object, method: str, params: Json) -> None:
+        if (session := self._session(params)) is None:
             return
-        params: Json = message.get("params") or {}
-        session = self._session(params)
-        if message["method"] == "initialize":
-            self._offered = params.get("clientCapabilities") or {}
-        if "id" in message:
-            self._open[message["id"]] = (message["method"], params)
-            if message["method"] == "session/prompt" and session is not None:
-                session.prompts.append(message["id"])
-                session.has_prompted = True
-            elif message["method"] == "session/load" and session is not None:
-                session.loads += 1
-                if session.is_named and session.complete is None:
-                    session.complete = session.messages - {session.message}
-                    session.incomplete = {call for call, status in session.calls.items() if _ORDER[status] < _ENDED}
+        if method == "session/prompt":
+            session.prompts.append(identity)
+            session.has_prompted = True
+        elif method == "session/load":
+            session.loads += 1
+            if session.is_named and session.complete is None:
+                session.complete = session.messages - {session.message}
+                session.incomplete = {call for call, status in session.calls.items() if _ORDER[status] < _ENDED}
 
-    def received(self, message: Json) -> Sequence[Fault]:
-        """Take a message of the agent, and return the rules that it breaks."""
-        if "method" not in message:
-            return [*self._responded(message)]
-        if message["method"] == "session/update":
-            return [*self._updated(message["params"])]
-        faults = [*self._asked(message["method"], message)]
-        if message["method"] == "session/request_permission":
-            faults += self._asked_permission(message["params"], message)
-        return faults
+    def _called(self, method: str, params: Json, message: Json) -> Iterator[Fault]:
+        if method == "session/update":
+            yield from self._updated(params)
+            return
+        yield from self._asked(method, message)
+        if method == "session/request_permission":
+            yield from self._asked_permission(params, message)
 
-    def forget(self, identity: object) -> None:
-        """Take a response that the schema does not allow: the request is answered, and nothing more is known."""
-        _, params = self._open.pop(identity, ("", {}))
+    def _forgotten(self, identity: object, method: str, params: Json) -> None:
         session = self._session(params)
         if session is not None and identity in session.prompts:
             if session.prompts[0] == identity:
                 session.turn_calls.clear()
             session.prompts.remove(identity)
 
-    def closed(self) -> Sequence[Fault]:
-        """Take the end of the connection, after the end of the agent's input; return the rules that are broken."""
-        if self._open:
-            return [Fault("R-ACP-29", f"without a response: {sorted(map(str, self._open))}")]
-        return []
-
-    def _responded(self, message: Json) -> Iterator[Fault]:
-        identity = message.get("id")
-        if identity is None:
-            return  # of a line that could not be read
-        opened = self._open.pop(identity, None)
-        if opened is None:
-            yield Fault("R-ACP-03", f"a response to no open request: {message}")
-            return
-        method, params = opened
+    def _answered(self, method: str, params: Json, message: Json) -> Iterator[Fault]:
         session = self._session(params)
         if method in ("session/new", "session/fork") and "result" in message:
-            self._sessions.setdefault(message["result"]["sessionId"], _Session()).is_named = True
+            self._named(message["result"]["sessionId"]).is_named = True
         elif method in ("session/load", "session/resume") and session is not None:
             session.loads -= method == "session/load"
             session.is_named = session.is_named or "result" in message
             session.message = None
             if session.complete is not None and not session.loads:
                 session.messages, session.complete = session.complete, None
-        elif method == "session/prompt" and session is not None and identity in session.prompts:
-            yield from self._end_turn(session, identity)
+        elif method == "session/prompt" and session is not None and message["id"] in session.prompts:
+            yield from self._end_turn(session, message["id"])
 
     def _end_turn(self, session: _Session, identity: object) -> Iterator[Fault]:
         is_running = session.prompts[0] == identity
@@ -151,7 +114,7 @@ class Observer:
     def _updated(self, params: Json) -> Iterator[Fault]:
         update = params["update"]
         kind = update["sessionUpdate"]
-        session = self._sessions.setdefault(params["sessionId"], _Session())
+        session = self._named(params["sessionId"])
         if kind in _OF_CHILDREN and not isinstance(self._offered.get("subagents"), Mapping):
             yield Fault("R-ACP-70", f"subagents is not offered: {update}")
         if kind == "subagent_update":
@@ -175,7 +138,7 @@ class Observer:
 
     def _child(self, session: _Session, parent: str, update: Json) -> Iterator[Fault]:
         """Take the announcement of a sub-agent, or a change of it."""
-        child = self._sessions.setdefault(update["sessionId"], _Session())
+        child = self._named(update["sessionId"])
         if child is session or (child.parent or session) is not session or (child.is_named and child.parent is None):
             yield Fault("R-ACP-71", f"no sub-agent of {parent}: {update}")
             return
@@ -240,15 +203,11 @@ class Observer:
 
     def _asked_permission(self, params: Json, message: Json) -> Iterator[Fault]:
         call = params["toolCall"]["toolCallId"]
-        session = self._sessions.setdefault(params["sessionId"], _Session())
+        session = self._named(params["sessionId"])
         yield from self._unnamed(session, message)
         status = session.calls.get(call)
         if status not in ("pending", "in_progress"):
             yield Fault("R-ACP-15", f"permission for a call that is not open: {call} ({status})")
-
-    def _session(self, params: Json) -> _Session | None:
-        identity = params.get("sessionId")
-        return None if not isinstance(identity, str) else self._sessions.setdefault(identity, _Session())
 
     def _unnamed(self, session: _Session, message: Json) -> Iterator[Fault]:
         if not (session.is_named or session.loads):

@@ -6,16 +6,16 @@ session that is resumed is shown from anew, and has its state before the respons
 `rules.toml`. Takes only messages that the schema allows. Must not know what agent it observes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from pinnace_fuzz.acp.observer import Fault
+from pinnace_fuzz.acp import connection_observer
+from pinnace_fuzz.acp.connection_observer import ConnectionObserver, Fault, Json
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 
-Json: TypeAlias = Mapping[str, Any]  # Any: JSON
-
 RULES: Final = (
-    *("R-ACP-03", "R-ACP-10", "R-ACP-29", "R-ACP-30", "R-ACP-71", "R-ACP-72", "R-ACP-102", "R-ACP-103", "R-ACP-105"),
+    *connection_observer.RULES,
+    *("R-ACP-10", "R-ACP-30", "R-ACP-71", "R-ACP-72", "R-ACP-102", "R-ACP-103", "R-ACP-105"),
     *(
         "R-ACP-106",
         "R-ACP-107",
@@ -60,75 +60,41 @@ class _Session:
         """Of the session of a sub-agent: the one that has announced it."""
 
 
-class ObserverV2:
+class ObserverV2(ConnectionObserver[_Session]):
     """Observes one connection."""
 
     def __init__(self) -> None:
         """Begin before the first message."""
-        self._open: dict[object, tuple[str, Json]] = {}
-        self._sessions: dict[str, _Session] = {}
-        self._offered: Json = {}
+        super().__init__(_Session, "capabilities")
 
-    def sent(self, message: Json) -> None:
-        """Take a message that was written to the agent."""
-        if "method" not in message or "id" not in message:
-            return
-        params: Json = as_object(message.get("params")) or {}
-        self._open[message["id"]] = (message["method"], params)
-        if message["method"] == "initialize":
-            self._offered = as_object(params.get("capabilities")) or {}
-        if message["method"] == "session/resume" and (session := self._session(params)) is not None:
+    def _requested(self, identity: object, method: str, params: Json) -> None:
+        if method == "session/resume" and (session := self._session(params)) is not None:
             session.resuming += 1
             session.has_state = session.is_closed = False
 
-    def received(self, message: Json) -> Sequence[Fault]:
-        """Take a message of the agent, and return the rules that it breaks."""
-        if "method" not in message:
-            return [*self._responded(message)]
-        params: Json = as_object(message.get("params")) or {}
-        faults: list[Fault] = []
+    def _called(self, method: str, params: Json, message: Json) -> Iterator[Fault]:
         if (session := self._session(params)) is not None:
             if session.is_closed:
-                faults.append(Fault("R-ACP-125", f"after the session was closed: {message}"))
+                yield Fault("R-ACP-125", f"after the session was closed: {message}")
             if not (session.is_named or session.resuming):
-                faults.append(Fault("R-ACP-10", f"before the response that names the session: {message}"))
-            if message["method"] == "session/update":
-                faults += self._updated(session, params["update"])
-        if message["method"] == "elicitation/create":
+                yield Fault("R-ACP-10", f"before the response that names the session: {message}")
+            if method == "session/update":
+                yield from self._updated(session, params["update"])
+        if method == "elicitation/create":
             offered = as_object(self._offered.get("elicitation")) or {}
             if not isinstance(offered.get(params.get("mode", "form")), Mapping):
-                faults.append(Fault("R-ACP-30", f"elicitation.{params.get('mode')} is not offered: {message}"))
-        return faults
+                yield Fault("R-ACP-30", f"elicitation.{params.get('mode')} is not offered: {message}")
 
-    def forget(self, identity: object) -> None:
-        """Take a response that the schema does not allow: the request is answered, and nothing more is known."""
-        method, params = self._open.pop(identity, ("", {}))
+    def _forgotten(self, identity: object, method: str, params: Json) -> None:
         session = self._session(params)
         if method == "session/resume" and session is not None:
             session.resuming -= 1
 
-    def closed(self) -> Sequence[Fault]:
-        """Take the end of the connection, after the end of the agent's input; return the rules that are broken."""
-        if self._open:
-            return [Fault("R-ACP-29", f"without a response: {sorted(map(str, self._open))}")]
-        return []
-
-    def _session(self, params: Json) -> _Session | None:
-        identity = params.get("sessionId")
-        return self._sessions.setdefault(identity, _Session()) if isinstance(identity, str) else None
-
-    def _responded(self, message: Json) -> Iterator[Fault]:
-        if (identity := message.get("id")) is None:
-            return  # of a line that could not be read
-        opened = self._open.pop(identity, None)
-        if opened is None:
-            yield Fault("R-ACP-03", f"a response to no open request: {message}")
-            return
-        method, params = opened
+    def _answered(self, method: str, params: Json, message: Json) -> Iterator[Fault]:
         session = self._session(params)
         has_succeeded = "result" in message
         if method in ("session/new", "session/fork") and has_succeeded:
-            self._sessions.setdefault(message["result"]["sessionId"], _Session()).is_named = True
+            self._named(message["result"]["sessionId"]).is_named = True
         if session is None:
             return
         if method == "session/resume":
@@ -165,7 +131,7 @@ class ObserverV2:
 
     def _child(self, session: _Session, update: Json) -> Iterator[Fault]:
         """Take the announcement of a sub-agent, or a change of it."""
-        child = self._sessions.setdefault(update["sessionId"], _Session())
+        child = self._named(update["sessionId"])
         state = (as_object(update.get("state")) or {}).get("state")
         if (child.parent or session) is not session or (child.parent is None and (child.shown or child.calls)):
             yield Fault("R-ACP-71", f"announced late, or by another session: {update}")

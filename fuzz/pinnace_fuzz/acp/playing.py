@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, assert_never
 
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
+from pinnace_fuzz.acp.client_servers import mcp_outcome
 from pinnace_fuzz.acp.conversation import Conversation, conversation
 from pinnace_fuzz.acp.reading import (
     FOLDERS,
@@ -24,6 +25,7 @@ from pinnace_fuzz.acp.reading import (
     Idle,
     Initialize,
     Keep,
+    Kill,
     Mark,
     Model,
     Named,
@@ -40,6 +42,7 @@ from pinnace_fuzz.acp.reading import (
     Send,
     Step,
     Update,
+    UserMessages,
 )
 from pinnace_fuzz.acp.rules import is_bound
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
@@ -66,6 +69,8 @@ LOGIN_VARIABLE: Final = "CONFORM_LOGIN_URL"
 """Names the server of logins, for agents that have no settings of this project's."""
 EXIT_RULE: Final = "R-ACP-29"
 ANSWER_RULE: Final = "R-ACP-03"
+_CONVERSATIONS: Final = ("messages", "input", "contents")
+"""Where requests to a model have the conversation, by the wire format."""
 CLIENT: Final = {"name": "pinnace-conform", "version": "1"}
 """What the client says of itself."""
 
@@ -102,7 +107,7 @@ def play(scenario: AcpScenario, kit: AcpKit, root: Path) -> CaseResult:
         root: A folder for this case alone.
     """
     begun_s = time.monotonic()
-    with FakeLlm() as llm, contextlib.ExitStack() as stack:
+    with FakeLlm(asides=kit.adapter.asides) as llm, contextlib.ExitStack() as stack:
         player = _Player(scenario, kit, root, llm, stack)
         player.play()
     findings = player.findings
@@ -160,7 +165,7 @@ class _Player:
         self._folders = {name: folders[name] for name in FOLDERS}
         self._holes = Holes(folders, "")
         for line in scenario.llm:
-            llm.add(self._holes.answer(line.answer))
+            llm.add(kit.adapter.in_its_words(self._holes.answer(line.answer)))
         self._ids: dict[str, int] = {}
         self._count = 0
         self._seen = 0
@@ -204,6 +209,8 @@ class _Player:
                 return declined if form is None else {"action": "accept", "content": form}
             case "session/request_permission":
                 return self._consent(message)
+            case "mcp/message" if message["params"]["serverId"] in self._scenario.mcp:
+                return mcp_outcome(message["params"], self._scenario.mcp)
             case _:
                 self._agent.decline(message)
                 return None
@@ -238,6 +245,10 @@ class _Player:
         text = f"step {at + 1}: {str(error)[:1000]}"
         if is_crash:
             self.findings.append(Finding("crash", rules, text, "violation", len(self.logs)))
+        elif self._llm.unscripted and not self._kit.binds_ours:
+            # An agent may continue an answer by itself, or have a request of its own: then the script fails, not it.
+            text += "; the model was asked more often than the script has answers for"
+            self.findings.append(Finding("step", rules, text, "nonstrict", len(self.logs), is_timed=is_timed))
         else:
             self._find("step", rules, text, is_timed=is_timed)
 
@@ -251,8 +262,9 @@ class _Player:
         match step:
             case Initialize(capabilities):
                 self._call("initialize", greeting(self._scenario.version, capabilities))
-            case NewSession(name, folder):
-                result = self._call("session/new", {"cwd": str(self._folders[folder]), "mcpServers": []})
+            case NewSession(name, folder, servers):
+                served = [{"type": "acp", "name": each, "serverId": each} for each in servers]
+                result = self._call("session/new", {"cwd": str(self._folders[folder]), "mcpServers": served})
                 self._holes.keep(name, result.get("sessionId"))
             case Send(messages):
                 self._agent.send(*(self._message(*each) for each in messages))
@@ -266,6 +278,9 @@ class _Player:
                 time.sleep(ms / 1000)  # what should not come has nothing to be waited for
             case Restart():
                 self._end(is_whole=True)
+                self._agent = self._started()
+            case Kill():
+                self._kill()
                 self._agent = self._started()
             case End():
                 self._end(is_whole=True)
@@ -290,6 +305,8 @@ class _Player:
                 self._before(step)
             case AnswersShown(texts, is_joined):
                 self._shown(texts, is_joined=is_joined)
+            case UserMessages(ids, rules):
+                self._user_messages([self._holes.filled(each) for each in ids], rules)
             case Order(names, rules):
                 self._order(names, rules)
             case Reached(gate):
@@ -407,6 +424,12 @@ class _Player:
         if not is_shown:
             raise _Broken(f"{short(answers)} is shown, not {short([*texts])}")
 
+    def _user_messages(self, ids: Sequence[str], rules: tuple[str, ...]) -> None:
+        shown = conversation(self._agent.messages[self._mark :], self._scenario.version)["messages"]
+        found = [each["messageId"] for each in shown if each["kind"] == "user_message"]
+        if found != [*ids]:
+            raise _Broken(f"the messages of the user are {short(found)}, not {short([*ids])}", rules)
+
     def _order(self, names: Sequence[str], rules: tuple[str, ...]) -> None:
         wanted = [self._ids[name] for name in names]
         responses = [self._agent.messages.index(self._agent.response(identity)) for identity in wanted]
@@ -428,7 +451,7 @@ class _Player:
 
     def _model(self, step: Model) -> None:
         request = self._llm.wait_requests(step.number, TIMEOUT_S * self._kit.patience)[step.number - 1]
-        text = short(request.body.get("messages") or request.body.get("input"), 1_000_000)
+        text = short(next((request.body[each] for each in _CONVERSATIONS if request.body.get(each)), None), 1_000_000)
         faults = [f"{each!r} is not in it" for each in step.has if self._holes.filled(each) not in text]
         faults += [f"{each!r} is in it" for each in step.lacks if self._holes.filled(each) in text]
         if faults:
@@ -450,7 +473,7 @@ class _Player:
 
         A script that has stopped leaves open what it had not come to: then only what was written counts.
         """
-        agent, number = self._agent, len(self.logs)
+        agent = self._agent
         begun_s = time.monotonic()
         how: verdicts.Ending = "exit"
         try:
@@ -468,9 +491,21 @@ class _Player:
         agent.process.close()
         if is_whole and self.shutdown != "clean":
             self._find("shutdown", (EXIT_RULE,), self.shutdown_text, is_timed=self.shutdown == "late")
+        self._collect(agent, how, took_s)
+
+    def _kill(self) -> None:
+        """Kill the agent with all that it has started; what it wrote until then is judged."""
+        begun_s = time.monotonic()
+        self._agent.process.close()
+        self.shutdown, self.shutdown_text = "killed", "killed"
+        self._collect(self._agent, "killed", time.monotonic() - begun_s)
+
+    def _collect(self, agent: AcpAgent, how: verdicts.Ending, took_s: float) -> None:
+        """Keep the trace of a process that has ended, and the rules that it has broken."""
         for fault, line in agent.breaches:
             level = self._level((fault.rule,))
-            self.findings.append(Finding("observer", (fault.rule,), fault.text[:1000], level, number, (line,)))
+            found = Finding("observer", (fault.rule,), fault.text[:1000], level, len(self.logs), (line,))
+            self.findings.append(found)
         self.logs.append(_log(agent, how, took_s))
 
 

@@ -42,6 +42,8 @@ NEEDS: Final[Mapping[str, str]] = {
     "auth": "`authMethods` is not empty",
     "approval": "the arguments `--tool-approval ask` have permission asked for each call of a tool `bash`",
     "cancels": "calls of a tool `bash` and their terminals offer `cancel`",
+    "mcp-acp": "MCP servers of the type `acp` (`mcpCapabilities.acp`, `capabilities.session.mcp.acp`)",
+    "mcp-names": "the tool `echo` of an MCP server `tools` is `mcp__tools__echo` to the model",
     "pinnace": "arguments of this project's agent",
 }
 """What a scenario may need, with its meaning."""
@@ -72,6 +74,8 @@ class NewSession(NamedTuple):
 
     name: str
     folder: str
+    servers: tuple[str, ...] = ()
+    """MCP servers that the client serves over the connection (type `acp`), by their ids, which are also their names."""
 
 
 class Raw(NamedTuple):
@@ -142,6 +146,13 @@ class AnswersShown(NamedTuple):
 
     texts: tuple[str, ...]
     is_joined: bool
+
+
+class UserMessages(NamedTuple):
+    """The messages of the user since the last mark are these, each once; of version 2."""
+
+    ids: tuple[str, ...]
+    rules: tuple[str, ...] = ()
 
 
 class Idle(NamedTuple):
@@ -224,6 +235,10 @@ class Restart(NamedTuple):
     """The agent is ended in order, and started again in the same home."""
 
 
+class Kill(NamedTuple):
+    """The agent and all that it has started are killed (SIGKILL), and it is started again in the same home."""
+
+
 class End(NamedTuple):
     """Standard input ends; the agent answers what is open, and exits."""
 
@@ -237,6 +252,7 @@ Check: TypeAlias = (
     | Never
     | Before
     | AnswersShown
+    | UserMessages
     | Order
     | Reached
     | Model
@@ -245,10 +261,10 @@ Check: TypeAlias = (
     | Disk
 )
 """A step that looks at what has come."""
-Step: TypeAlias = Initialize | NewSession | Send | Raw | Mark | Open | Quiet | Restart | End | Check
+Step: TypeAlias = Initialize | NewSession | Send | Raw | Mark | Open | Quiet | Restart | Kill | End | Check
 
 
-Cited: TypeAlias = Response | Idle | Ever | Never | Before | Order | Model | Same
+Cited: TypeAlias = Response | Idle | Ever | Never | Before | UserMessages | Order | Model | Same
 """Steps that may cite rules of their own."""
 
 
@@ -269,6 +285,8 @@ class AcpScenario:
     """The files of the home, by paths that begin with one of its folders."""
     serves: Mapping[str, str] = field(default_factory=dict[str, str])
     """The files that the client has open, by paths in the folder `work`."""
+    mcp: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By the id of an MCP server of the client, what its tool `echo` answers; `open`: nothing."""
     refuses_writes: bool = False
     """The client refuses to write files."""
     form: Mapping[str, Json] | None = None
@@ -372,6 +390,7 @@ def _scenario(item: Mapping[str, Json], path: Path, place: str) -> AcpScenario:
         consent=fields.word("consent", ("allow_once", "reject_once", "none"), "allow_once"),
         files=fields.text_map("files"),
         serves=fields.text_map("serves"),
+        mcp=fields.text_map("mcp"),
         refuses_writes=fields.word("writes", ("carried-out", "refused"), "carried-out") == "refused",
         form=None if (entered := as_object(item.get("form"))) is None else entered,
         leaves_forms=fields.take("form") == "open",
@@ -407,9 +426,30 @@ def read_step(value: Any, path: Path) -> Step:
     return _STEPS[verb](step[verb], (*path, verb))
 
 
+def _reader(make: Callable[[Fields], Step]) -> Callable[[Any, Path], Step]:
+    """Return the reader of a step that has the fields which `make` takes, and no others."""
+
+    def read(value: Any, path: Path) -> Step:
+        fields = Fields(value, path)
+        found = make(fields)
+        fields.finish()
+        return found
+
+    return read
+
+
+def _named(kind: str, key: str) -> Callable[[Any, Path], Step]:
+    return _reader(lambda fields: Named(fields.needed("as"), kind, key, fields.mapping("is")))
+
+
+def _described(fields: Fields) -> Step:
+    like = {"description": fields.take("description", {"$any": True})}
+    return Named(fields.needed("as"), "subagent_update", "sessionId", like)
+
+
 def _session(value: Any, path: Path) -> Step:
     fields = Fields({"as": value} if isinstance(value, str) else value, path)
-    found = NewSession(fields.needed("as"), fields.word("folder", FOLDERS, "work"))
+    found = NewSession(fields.needed("as"), fields.word("folder", FOLDERS, "work"), fields.texts("servers"))
     fields.finish()
     return found
 
@@ -455,67 +495,10 @@ def _response(value: Any, path: Path) -> Step:
     return found
 
 
-def _announced(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    like = {"description": fields.take("description", {"$any": True})}
-    found = Named(fields.needed("as"), "subagent_update", "sessionId", like)
-    fields.finish()
-    return found
-
-
-def _named(value: Any, path: Path, kind: str, key: str) -> Step:
-    fields = Fields(value, path)
-    found = Named(fields.needed("as"), kind, key, fields.mapping("is"))
-    fields.finish()
-    return found
-
-
-def _ever(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Ever(fields.mapping("like"), _rules(fields))
-    fields.finish()
-    return found
-
-
 def _idle(value: Any, path: Path) -> Step:
     fields = Fields({"reason": value} if isinstance(value, str) else value or {}, path)
     like = fields.mapping("is")
     found = Idle(fields.text("reason"), like, fields.count("within_ms"), _rules(fields), _rules(fields, "deadline"))
-    fields.finish()
-    return found
-
-
-def _never(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Never(fields.mapping("like"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _before(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Before(fields.needed("of"), fields.mapping("like"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _order(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Order(fields.texts("of"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _model(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Model(fields.count("number", 1), fields.texts("has"), fields.texts("lacks"), _rules(fields))
-    fields.finish()
-    return found
-
-
-def _same(value: Any, path: Path) -> Step:
-    fields = Fields(value, path)
-    found = Same(fields.needed("as"), _rules(fields))
     fields.finish()
     return found
 
@@ -561,26 +544,30 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "result": _response,
     "error": _response,
     "message": lambda value, path: Update(value),
-    "announced": _announced,
+    "announced": _reader(_described),
     "update": lambda value, path: Update({"method": "session/update", "params": {"update": value}}),
-    "call": lambda value, path: _named(value, path, "tool_call_update", "toolCallId"),
-    "terminal": lambda value, path: _named(value, path, "terminal_update", "terminalId"),
+    "call": _named("tool_call_update", "toolCallId"),
+    "terminal": _named("terminal_update", "terminalId"),
     "idle": _idle,
-    "ever": _ever,
-    "never": _never,
-    "before": _before,
+    "ever": _reader(lambda fields: Ever(fields.mapping("like"), _rules(fields))),
+    "never": _reader(lambda fields: Never(fields.mapping("like"), _rules(fields))),
+    "before": _reader(lambda fields: Before(fields.needed("of"), fields.mapping("like"), _rules(fields))),
     "shown": lambda value, path: AnswersShown((_text(value, path),), is_joined=True),
     "messages": lambda value, path: AnswersShown(texts(value, path), is_joined=False),
-    "order": _order,
+    "user_messages": _reader(lambda fields: UserMessages(fields.texts("ids"), _rules(fields))),
+    "order": _reader(lambda fields: Order(fields.texts("of"), _rules(fields))),
     "mark": lambda value, path: Mark(),
     "reached": lambda value, path: Reached(_text(value, path)),
     "open": lambda value, path: Open(_text(value, path)),
-    "model": _model,
+    "model": _reader(
+        lambda fields: Model(fields.count("number", 1), fields.texts("has"), fields.texts("lacks"), _rules(fields))
+    ),
     "keep": lambda value, path: Keep(_text(value, path)),
-    "same": _same,
+    "same": _reader(lambda fields: Same(fields.needed("as"), _rules(fields))),
     "quiet_ms": lambda value, path: Quiet(_number(value, path)),
     "disk": _disk,
     "restart": lambda value, path: Restart(),
+    "kill": lambda value, path: Kill(),
     "end": lambda value, path: End(),
 }
 """A step's word -> its reader."""

@@ -70,6 +70,8 @@ class _Client:
         self._holes, self._count = holes, 0
         found = [[":"]]
         for step in self._scenario.client:
+            if isinstance(step, steps.Kill):
+                raise CanNotStandAlone("kills the agent")
             if isinstance(step, steps.Restart):
                 found.append([":"])
             else:
@@ -81,6 +83,8 @@ class _Client:
         match step:
             case steps.Initialize(capabilities):
                 return [*self._call("call", "initialize", greeting(self._scenario.version, capabilities)), "quiet"]
+            case steps.NewSession(servers=[_, *_]):
+                raise CanNotStandAlone("serves an MCP server")
             case steps.NewSession(name, folder):
                 made = self._call("call", "session/new", {"cwd": f"${{{folder}}}", "mcpServers": []})
                 self._holes.keep(name, kept(name))

@@ -6,16 +6,19 @@ that need a capability which the adapter does not offer are skipped, with the re
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pinnace_fuzz.harness.adapters import API_KEY, prepare_pi_home
 from pinnace_fuzz.judge.private_host import HostFailed, PrivateHost, private_host
 from pinnace_fuzz.judge.scenarios.fields import FieldError, Fields
 from pinnace_fuzz.judge.scenarios.scenario import CAPABILITIES, Scenario, SessionKind
+from pinnace_fuzz.judge.scenarios.shapes import as_object
 
 Quit = Literal["eof", "signal"]
 
@@ -58,12 +61,24 @@ class Prepared(NamedTuple):
     """`work`, `agent`, `home`, `sessions`, `temp`."""
 
 
+class ToolWords(NamedTuple):
+    """What an agent calls a tool of the scenarios."""
+
+    name: str
+    renamed: Mapping[str, str]
+    """Names of arguments in the scenarios -> its own."""
+    added: Mapping[str, Any]
+    """Arguments that it wants besides."""
+
+
 class Adapter(Protocol):
     """A way to connect agents to the tester's model server."""
 
     name: str
     capabilities: frozenset[str]
     quit: Quit
+    asides: Mapping[str, str]
+    """Regular expressions of requests to the model that the agent makes for itself -> their answers."""
 
     def not_for(self, scenario: Scenario) -> str:
         """Return why a scenario is not for agents that are reached in this way; empty if it is."""
@@ -81,6 +96,10 @@ class Adapter(Protocol):
         """Lay out a home."""
         ...
 
+    def in_its_words(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an answer of the model with the agent's own names of tools and arguments."""
+        ...
+
     def resume(self, prepared: Prepared, session: Path) -> tuple[str, ...]:
         """Return the command that opens a session file in that home."""
         ...
@@ -95,7 +114,13 @@ class Adapter(Protocol):
 
 
 class _StartedAgent:
-    """The agent is the process that is started, and cases share nothing."""
+    """The agent is the process that is started, and cases share nothing. Its tools are those of the scenarios."""
+
+    asides: Mapping[str, str] = MappingProxyType({})
+
+    def in_its_words(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Leave it as it is."""
+        return answer
 
     def not_for(self, scenario: Scenario) -> str:
         """Each is."""
@@ -257,8 +282,12 @@ class FileAdapter(_StartedAgent):
             self._settings = fields.mapping("settings")
             self._files = fields.text_map("files")
             self._variables = fields.text_map("variables")
+            self.asides = fields.text_map("asides")
+            self._tools = {name: _tool_words(each, ("tools", name)) for name, each in fields.mapping("tools").items()}
+            for pattern in self.asides:
+                re.compile(pattern)
             fields.finish()
-        except (tomllib.TOMLDecodeError, FieldError) as error:
+        except (tomllib.TOMLDecodeError, FieldError, re.error) as error:
             raise AdapterError(f"{name}: {error}") from None
         if unknown := self.capabilities - CAPABILITIES.keys():
             raise AdapterError(f"{name}: no capabilities: {', '.join(sorted(unknown))}")
@@ -293,11 +322,35 @@ class FileAdapter(_StartedAgent):
         env = {**_environment(folders), **variables, **launch_options.env}
         return Prepared((*command, *arguments, *launch_options.arguments), env, folders)
 
+    def in_its_words(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an answer of the model with the agent's own names of tools and arguments."""
+        calls = answer.get("tool_calls")
+        if not self._tools or not calls:
+            return answer
+        return {**answer, "tool_calls": [self._call(each) for each in calls]}
+
+    def _call(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
+        words = self._tools.get(call["name"])
+        if words is None:
+            return call
+        arguments = as_object(call.get("args"))
+        if arguments is None:  # a scenario's text that is not what the tool takes
+            return {**call, "name": words.name}
+        renamed = {words.renamed.get(name, name): value for name, value in arguments.items()}
+        return {**call, "name": words.name, "args": {**words.added, **renamed}}
+
     def resume(self, prepared: Prepared, session: Path) -> tuple[str, ...]:
         """Add the arguments for a session file."""
         if not self._resume:
             raise AdapterError(f"{self.name}: no resume_arguments")
         return (*prepared.command, *(each.replace("${session}", str(session)) for each in self._resume))
+
+
+def _tool_words(value: Any, path: tuple[str, ...]) -> ToolWords:
+    fields = Fields(value, path)
+    found = ToolWords(fields.needed("name"), fields.text_map("renamed"), fields.mapping("added"))
+    fields.finish()
+    return found
 
 
 def adapter(name: str) -> Adapter:

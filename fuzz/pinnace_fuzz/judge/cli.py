@@ -6,8 +6,6 @@ Exit codes: 0 conformant, or only what the baseline expects; 1 violations; 2 the
 """
 
 import dataclasses
-import json
-import os
 import random
 import signal
 import sys
@@ -22,11 +20,14 @@ import click
 from pinnace_fuzz.harness.extras import MISSING_EXIT, missing_package
 from pinnace_fuzz.harness.model_server.fake_llm import HarnessFault
 from pinnace_fuzz.judge.adapter import AdapterError, adapter
+from pinnace_fuzz.judge.commands.on_engine import open_examples_of, run_on_engine
+from pinnace_fuzz.judge.commands.reports import COMMANDS, read_reports
+from pinnace_fuzz.judge.commands.runs import NO_CAMPAIGN, check_requirements, report_run, write_scripts
 from pinnace_fuzz.judge.fleet.sharding import WHOLE
 from pinnace_fuzz.judge.options import FORMATS, JOBS_HELP, REPORT, Formats, Jobs, RepositoryFile, Seconds, ShardType
 from pinnace_fuzz.judge.probing import NotStarted
 from pinnace_fuzz.judge.progress import Progress
-from pinnace_fuzz.judge.results import HARNESS_EXIT, NOTHING_JUDGED_EXIT, CaseResult
+from pinnace_fuzz.judge.results import HARNESS_EXIT
 from pinnace_fuzz.judge.scenarios.fields import FieldError
 from pinnace_fuzz.judge.scenarios.files import ScenarioError, load
 from pinnace_fuzz.judge.store import StoreError
@@ -37,7 +38,6 @@ from pinnace_spec.profiles.generations import GENERATIONS
 USAGE_EXIT: Final = 3
 START_EXIT: Final = 4
 INTERRUPTED_EXIT: Final = 130
-_NONE: Final = "none"
 _SUBCOMMANDS: Final = ("replay", "observe", "list", "judge", "page", "acp", "merge", "compare", "requirements")
 
 
@@ -50,7 +50,7 @@ def _shared(command: Any) -> Any:
             "adapter_name",
             default="pi",
             show_default=True,
-            help="pi, attach, env, none, one of the supplied ones (aelix, omp), or a TOML file.",
+            help="pi, attach, env, none, one of the supplied ones, or a TOML file.",
         ),
         click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True),
         click.option("--strict", is_flag=True, help="Violations of recommendations (SHOULD) fail as well."),
@@ -112,11 +112,11 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         raise click.UsageError("--shard needs --seed: all shards of a run have the same one")
     if given["shards"] is not None and given["engine"] is None:
         raise click.UsageError("--shards needs --engine, which runs them")
-    _check_requirements(formats, given, ("only", "skip", "campaigns", "shard", "engine", "dryrun", "known"))
-    former = _read_reports(given["known"])
+    check_requirements(formats, given, ("only", "skip", "campaigns", "shard", "engine", "dryrun", "known"))
+    former = read_reports(given["known"])
     seed = given["seed"] if given["seed"] is not None else random.SystemRandom().randrange(2**32)
     if given["engine"] is not None and not given["dryrun"]:
-        return _on_engine(command, adapter_name, formats, {**given, "seed": seed})
+        return run_on_engine(command, adapter_name, formats, {**given, "seed": seed})
     options = JudgeOptions(
         command=command,
         adapter=adapter(adapter_name),
@@ -132,7 +132,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         campaigns=() if given["requirements"] else _campaigns(given["campaigns"], given["only"]),
         patience=given["patience"],
         shard=given["shard"] or WHOLE,
-        examples=_examples(given["urls"]),
+        examples=open_examples_of(given["urls"]),
         requirements=given["requirements"],
     )
     try:
@@ -147,13 +147,19 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
         # To click that is a reader of the report that went away, and it would end without a word.
         raise HarnessFault(f"a pipe of the tester broke: {error}") from error
     if given["reproduce"] is not None:
-        _reproductions(run, options.adapter, given["reproduce"])
-    return _reported(run._replace(location=given["location"]), options.out, formats, former, is_whole=given["verbose"])
+        write_scripts(run, options.adapter, given["reproduce"])
+    return report_run(run._replace(location=given["location"]), options.out, formats, former, is_whole=given["verbose"])
 
 
 @program.command()
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--adapter", "adapter_name", default="pi", show_default=True, help="pi, env, none, or a TOML file.")
+@click.option(
+    "--adapter",
+    "adapter_name",
+    default="pi",
+    show_default=True,
+    help="pi, env, none, one of the supplied ones, or a TOML file.",
+)
 @click.option("--only", multiple=True, metavar="PREFIX", help="Only scenarios whose id begins so.")
 @click.option("--skip", multiple=True, metavar="PREFIX")
 @click.option("--dryrun", is_flag=True, help="Say what would be run.")
@@ -161,6 +167,7 @@ def judge(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...],
     "--protocol-version", "versions", multiple=True, type=click.IntRange(1, 2), help="Only this one; else each."
 )
 @click.option("--strict", is_flag=True, help="The rules of this project's own bind every agent.")
+@click.option("--time", "time_s", type=Seconds(), default=None, help="Begin no scenario after it. Default: play all.")
 @click.option("--jobs", type=Jobs(), default="auto", show_default=True, help=JOBS_HELP)
 @click.option("--patience", type=click.FloatRange(min=0, min_open=True, max=1000), default=1.0)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(".conform"), show_default=True)
@@ -184,9 +191,9 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
     )
     from pinnace_fuzz.judge.session import NoSuchScenario
 
-    _check_requirements(formats, given, ("only", "skip", "dryrun", "known"))
+    check_requirements(formats, given, ("only", "skip", "dryrun", "known"))
     versions = tuple(sorted(set(given["versions"]))) or VERSIONS
-    former = _read_reports(given["known"])
+    former = read_reports(given["known"])
     options = AcpOptions(
         command=command,
         adapter=editor_adapter(adapter_name),
@@ -196,6 +203,7 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
         baseline=given["baseline"],
         is_strict=given["strict"],
         patience=given["patience"],
+        time_s=given["time_s"] or 0,
         versions=versions,
         requirements=given["requirements"],
     )
@@ -213,173 +221,26 @@ def acp(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], *
     if given["reproduce"] is not None:
         from pinnace_fuzz.acp.reproducing import HELPERS, play_of
 
-        _reproductions(run, options.adapter, given["reproduce"], play_of, HELPERS)
-    return _reported(run._replace(location=given["location"]), given["out"], formats, former, is_whole=given["verbose"])
-
-
-def _check_requirements(formats: tuple[str, ...], given: dict[str, Any], excluded: tuple[str, ...]) -> None:
-    """Refuse options that contradict the choice of a set of requirements, before an agent is started."""
-    from pinnace_fuzz.judge.reports.formats import OF_REQUIREMENTS
-    from pinnace_fuzz.judge.requirements.sets import NoSuchSet, content
-
-    if not given["requirements"]:
-        for each in sorted(OF_REQUIREMENTS.intersection(formats)):
-            raise click.UsageError(f"--report {each} needs --requirements: it shows what is kept of a set")
-        return
-    for name in excluded:
-        # No campaign is what a set asks for.
-        if given[name] and not (name == "campaigns" and given[name] == (_NONE,)):
-            option = "campaign" if name == "campaigns" else name
-            raise click.UsageError(f"--requirements goes with no --{option}: a set is judged as a whole")
-    try:
-        content(given["requirements"])
-    except NoSuchSet as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _examples(urls: tuple[str, ...]) -> Any:
-    """Open the database of the run, before an agent is started; None without one."""
-    if not urls:
-        return None
-    from pinnace_fuzz.judge.fleet.examples import ExamplesError, open_examples
-
-    try:
-        return open_examples(urls)
-    except ExamplesError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _on_engine(command: tuple[str, ...], adapter_name: str, formats: tuple[str, ...], given: dict[str, Any]) -> int:
-    """Run the shards of a run on an engine and report what they have found together."""
-    from pinnace_engines.engines import EngineError, find_engine
-    from pinnace_fuzz.judge.fleet.shards import ShardFailed, Work, conduct_shards
-    from pinnace_fuzz.judge.html.page import of_files
-
-    if given["shard"] is not None:
-        raise click.UsageError("--engine runs all shards: it goes with no --shard")
-    if given["verbose"] or not set(formats) <= {"json", "html"}:
-        raise click.UsageError("--engine reports json, and html: it goes with no other --report, nor with --verbose")
-    for name in ("reproduce", "location", "known"):
-        if given[name]:
-            raise click.UsageError(f"--engine judges in other processes: it goes with no --{name}")
-    _examples(given["urls"])
-    out: Path = given["out"]
-
-    def log(text: str) -> None:
-        click.echo(text, err=True)
-
-    shards: int = given["shards"] or os.cpu_count() or 1
-    work = Work(command, _words_of(adapter_name, given), _files_of(adapter_name, given), os.getcwd())
-    try:
-        log(f"{shards} shards on {given['engine']}; seed {given['seed']}")
-        report = conduct_shards(find_engine(given["engine"], shards), work, shards, out, log)
-    except EngineError as error:
-        raise click.UsageError(str(error)) from None
-    except ShardFailed as error:
-        return _exit_with(str(error), error.code)
-    click.echo(_verdicts(report))
-    for case in report["cases"]:
-        if case["counts"]:
-            click.echo(f"{case['verdict']} {case['id']}: {case['title']}")
-    log(str(out / "report.json"))
-    if "html" in formats:
-        (out / "report.html").write_text(of_files([str(out / "report.json")]), encoding="utf-8")
-        log(str(out / "report.html"))
-    code: int = report["summary"]["exit_code"]
-    return code
-
-
-def _words_of(adapter_name: str, given: dict[str, Any]) -> list[str]:
-    """Return the options of a shard but those that name files, that it has been given or that it makes itself."""
-    words = [
-        "judge",
-        "--profile",
-        given["profile"],
-        "--seed",
-        str(given["seed"]),
-        "--jobs",
-        str(given["jobs"] or "auto"),
-    ]
-    words += ["--time", f"{given['time_s']:.3f}s", "--patience", str(given["patience"])]
-    words += ["--strict"] if given["strict"] else []
-    for option, values in (("--only", given["only"]), ("--skip", given["skip"]), ("--campaign", given["campaigns"])):
-        words += [word for value in values for word in (option, value)]
-    for url in given["urls"]:
-        # A folder is relative to that of the user.
-        words += ["--examples", url if ":" in url else str(Path(url).absolute())]
-    if not Path(adapter_name).is_file():
-        words += ["--adapter", adapter_name]
-    return words
-
-
-def _files_of(adapter_name: str, given: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    named = {"--adapter": Path(adapter_name) if Path(adapter_name).is_file() else None, "--baseline": given["baseline"]}
-    return {option: (path.name, path.read_text(encoding="utf-8")) for option, path in named.items() if path is not None}
-
-
-def _verdicts(report: dict[str, Any]) -> str:
-    return " ".join(f"{name} {count}" for name, count in sorted(report["summary"]["verdicts"].items()))
-
-
-def _read_reports(paths: Sequence[Path]) -> list[Any]:
-    from pinnace_fuzz.judge.html.reading import NotAReport, read_file, read_report
-
-    try:
-        return [read_report(read_file(path), number) for number, path in enumerate(paths, 1)]
-    except (NotAReport, OSError) as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _reported(run: Any, out: Path, formats: tuple[str, ...], former: Sequence[Any], *, is_whole: bool) -> int:
-    """Write the reports of a run and return its exit code; with reports of a former state, that of the comparison."""
-    from pinnace_fuzz.judge.html.reading import read_report
-    from pinnace_fuzz.judge.reports import compared_text
-    from pinnace_fuzz.judge.reports.closing import closing
-    from pinnace_fuzz.judge.reports.comparing import compare as compared
-    from pinnace_fuzz.judge.reports.formats import write_reports
-    from pinnace_fuzz.judge.reports.json_report import as_json
-    from pinnace_fuzz.judge.reports.text import terminal
-
-    click.echo(terminal(run))
-    if is_whole:
-        _whole(run.cases)
-    for path in write_reports(run, out, formats):
-        click.echo(str(path), err=True)
-    report = read_report(as_json(run), len(former) + 1)
-    click.echo(f"\n{closing(report)}")
-    if run.exit_code == NOTHING_JUDGED_EXIT:
-        click.echo("nothing was judged, or every command was refused: no verdict on the agent", err=True)
-    if former:
-        comparison = compared(former, report)
-        click.echo(f"\n{compared_text.text(comparison)}")
-        return comparison.exit_code
-    code: int = run.exit_code
-    return code
-
-
-def _reproductions(run: Any, adapter_: Any, folder: Path, *reader: Any) -> None:
-    from pinnace_fuzz.judge.html.reading import read_report
-    from pinnace_fuzz.judge.reports.json_report import as_json
-    from pinnace_fuzz.judge.reports.reproducing import write_reproductions
-
-    for path in write_reproductions(read_report(as_json(run), 1), adapter_, folder, *reader):
-        click.echo(str(path / "reproduce.sh"), err=True)
+        write_scripts(run, options.adapter, given["reproduce"], play_of, HELPERS)
+    return report_run(
+        run._replace(location=given["location"]), given["out"], formats, former, is_whole=given["verbose"]
+    )
 
 
 def _campaigns(named: tuple[str, ...], only: tuple[str, ...]) -> tuple[str, ...] | None:
     from pinnace_fuzz.judge.campaigns.schedule import CAMPAIGNS
 
     for each in named:
-        if each not in (_NONE, *CAMPAIGNS):
-            near = nearest(each, [_NONE, *CAMPAIGNS])
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(CAMPAIGNS)}, and {_NONE}"
+        if each not in (NO_CAMPAIGN, *CAMPAIGNS):
+            near = nearest(each, [NO_CAMPAIGN, *CAMPAIGNS])
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(CAMPAIGNS)}, and {NO_CAMPAIGN}"
             raise click.UsageError(f"no campaign is called {each!r}: {hint}")
-    if _NONE in named and len(set(named)) > 1:
-        raise click.UsageError(f"--campaign {_NONE} goes with no other campaign")
-    if _NONE in only and len(set(only)) > 1:
-        raise click.UsageError(f"--only {_NONE} goes with no prefix")
+    if NO_CAMPAIGN in named and len(set(named)) > 1:
+        raise click.UsageError(f"--campaign {NO_CAMPAIGN} goes with no other campaign")
+    if NO_CAMPAIGN in only and len(set(only)) > 1:
+        raise click.UsageError(f"--only {NO_CAMPAIGN} goes with no prefix")
     if named:
-        return tuple(each for each in named if each != _NONE)
+        return tuple(each for each in named if each != NO_CAMPAIGN)
     return () if only else None
 
 
@@ -404,42 +265,6 @@ def _dryrun(options: Any, scenarios: Sequence[Any]) -> int:
     return 0
 
 
-def _whole(cases: Sequence[CaseResult]) -> None:
-    from pinnace_fuzz.judge.reports.transcript import said, transcript
-
-    for case in cases:
-        click.echo(f"\n{case.verdict} {case.scenario.id} ({case.scenario.place}, {case.seconds:.2f} s)")
-        for finding in case.findings:
-            click.echo(f"  {finding.level} {said(finding)}")
-        for line in transcript(case, is_whole=True):
-            click.echo(line)
-
-
-@program.command("requirements")
-def list_requirements() -> int:
-    """Show every set of requirements: its hash, and how many scenarios each tier of each protocol has."""
-    from pinnace_fuzz.judge.requirements.sets import TIERS, content, names
-
-    for name in names():
-        found = content(name)
-        click.echo(f"{name}  sha256:{found['sha256']}")
-        for protocol, tiers in found["protocols"].items():
-            click.echo(f"  {protocol:<9} {'  '.join(f'{tier} {len(tiers[tier])}' for tier in TIERS)}")
-    return 0
-
-
-@program.command("list")
-@click.option("--only", multiple=True, metavar="PREFIX")
-def list_scenarios(only: tuple[str, ...]) -> int:
-    """Show every scenario."""
-    found = [scenario for scenario in load() if not only or scenario.id.startswith(only)]
-    if not found:
-        raise click.UsageError(f"no scenario begins with {' or '.join(only)}")
-    for scenario in found:
-        click.echo(f"{scenario.id:<50} {scenario.title}  ({', '.join(scenario.rules)})")
-    return 0
-
-
 @program.command()
 @_shared
 @click.option("--file", "files", multiple=True, type=click.Path(path_type=Path, exists=True))
@@ -460,96 +285,8 @@ def replay(command: tuple[str, ...], adapter_name: str, files: tuple[Path, ...],
     return replay_all(options, files, times)
 
 
-@program.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True))
-@click.option("--follow", is_flag=True, help="Wait for more, as a log grows.")
-@click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True)
-@click.option("--ours", is_flag=True, help="Hold it to the rules of this project's own, too.")
-@click.option(
-    "--itf", type=click.Path(path_type=Path, dir_okay=False), help="Write it for tools of TLA+ and Quint, too."
-)
-def observe(file: Path, follow: bool, profile: str, ours: bool, itf: Path | None) -> int:
-    """Judge a recorded trace, also in ITF, a transcript, or a log of records, also from production."""
-    from pinnace_fuzz.judge.logs import observe_file
-
-    if follow and itf is not None:
-        raise click.UsageError("--itf goes with no --follow: a run in ITF has its end")
-    return observe_file(file, profile, is_following=follow, is_ours=ours, log=click.echo, itf=itf)
-
-
-@program.command()
-@click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("page.html"), show_default=True)
-def page(reports: tuple[str, ...], output: Path) -> int:
-    """Make one page of the JSON reports of one or several agents."""
-    from pinnace_fuzz.judge.html.page import of_files
-    from pinnace_fuzz.judge.html.reading import NotAReport
-
-    try:
-        output.write_text(of_files(reports), encoding="utf-8")
-    except (NotAReport, OSError) as error:
-        raise click.UsageError(str(error)) from None
-    return 0
-
-
-@program.command()
-@click.argument("reports", nargs=-1, required=True, metavar="REPORT.json…", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("report.json"), show_default=True)
-def merge(reports: tuple[Path, ...], output: Path) -> int:
-    """Make the report of a run of the JSON reports of all of its shards; exit as that run would."""
-    from pinnace_fuzz.judge.reports.json_report import VERSION
-    from pinnace_fuzz.judge.reports.merging import NotOneRun, merged
-
-    read: list[Any] = []
-    try:
-        for path in reports:
-            try:
-                read.append(json.loads(path.read_text(encoding="utf-8")))
-            except (ValueError, RecursionError) as error:
-                raise click.UsageError(f"{path} is no JSON: {error}") from None
-            if not isinstance(read[-1], dict) or ("conform", VERSION) not in read[-1].items():
-                raise click.UsageError(f"{path} is no report of this release")
-        report = merged(read)
-        output.write_text(json.dumps(report, ensure_ascii=True, indent=1) + "\n", encoding="utf-8")
-    except (NotOneRun, OSError) as error:
-        raise click.UsageError(str(error)) from None
-    except (ValueError, TypeError, KeyError) as error:
-        raise click.UsageError(f"a file is no report: {error!r}") from None
-    click.echo(_verdicts(report))
-    click.echo(str(output), err=True)
-    code: int = report["summary"]["exit_code"]
-    return code
-
-
-@program.command()
-@click.argument("reports", nargs=-1, required=True, metavar="OLD.json… NEW.json", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["text", "json", "md"]), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file instead of standard output.")
-def compare(reports: tuple[Path, ...], form: str, output: Path | None) -> int:
-    """Compare the JSON reports of two states of an agent; exit with 1 only if a finding is new.
-
-    Several OLD reports are of one state: what only some of them have found is flaky.
-    """
-    from pinnace_fuzz.judge.reports import compared_text
-    from pinnace_fuzz.judge.reports.comparing import as_json
-    from pinnace_fuzz.judge.reports.comparing import compare as compared
-
-    if len(reports) < 2:
-        raise click.UsageError("compare needs two reports: an old one and a new one")
-    *old, new = _read_reports(reports)
-    comparison = compared(old, new)
-    match form:
-        case "json":
-            written = json.dumps(as_json(comparison), ensure_ascii=True, indent=1) + "\n"
-        case "md":
-            written = compared_text.markdown(comparison)
-        case _:
-            written = compared_text.text(comparison) + "\n"
-    if output is None:
-        click.echo(written, nl=False)
-    else:
-        output.write_text(written, encoding="utf-8")
-    return comparison.exit_code
+for _command in COMMANDS:
+    program.add_command(_command)
 
 
 def _arranged(arguments: Sequence[str]) -> list[str]:

@@ -66,7 +66,9 @@ class McpBridge:
         """By the id of a server, its socket."""
         self._relays: set[_Relay] = set()
         self._count = 0
-        self._scope = trio.CancelScope()
+        self._scopes: set[trio.CancelScope] = set()
+        """One for each server."""
+        self._is_closed = False
 
     def command(self, server_id: str) -> Sequence[str]:
         """Return the words of the program that is a server of the editor, for an agent to start.
@@ -94,13 +96,18 @@ class McpBridge:
 
     def close(self) -> None:
         """The editor is gone: end all relays. Idempotent."""
-        self._scope.cancel()
+        self._is_closed = True
+        for scope in self._scopes:
+            scope.cancel()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     async def _listen(self, listener: trio.SocketListener, server_id: str) -> None:
-        with self._scope:
+        with trio.CancelScope() as scope:
+            self._scopes.add(scope)
+            if self._is_closed:
+                scope.cancel()
             await trio.serve_listeners(partial(self._serve, server_id), [listener])
 
     async def _serve(self, server_id: str, stream: trio.SocketStream) -> None:

@@ -3,6 +3,7 @@
 The agent is a stranger in one file; it reads the model's address from the environment.
 """
 
+import dataclasses
 import json
 import shlex
 import sys
@@ -21,7 +22,7 @@ from pinnace_fuzz.acp.rules import rules
 from pinnace_fuzz.judge.adapter import adapter
 from pinnace_fuzz.judge.cli import main
 from pinnace_fuzz.judge.playing.load import LoadMeter
-from pinnace_fuzz.judge.results import CaseResult
+from pinnace_fuzz.judge.results import NOTHING_JUDGED_EXIT, CaseResult
 from pinnace_fuzz.judge.scenarios.files import ScenarioError
 
 TINY = (sys.executable, "-I", str(Path(__file__).parent / "tiny_acp_agent.py"))
@@ -70,6 +71,13 @@ FAULTS = {
     "relative-paths": ("R-ACP-40", "FIL/an-unsaved-text"),
     "assumes-consent": ("R-ACP-41", "FRM/declined"),
     "keeps-its-form": ("R-ACP-42", "FRM/cancelled"),
+    "asks-another-server": ("R-ACP-88", "MCP/a-tool"),
+    "asks-servers-by-one-id": ("R-ACP-88", "MCP/two-servers"),
+    "hides-answers-of-servers": ("R-ACP-89", "MCP/a-tool"),
+    "keeps-asking-servers": ("R-ACP-90", "MCP/a-cancelled-call"),
+    "needs-every-server": ("R-ACP-91", "MCP/a-server-that-is-not-served"),
+    "saves-at-its-end": ("R-ACP-43", "KIL/after-a-turn"),
+    "stays-locked": ("R-ACP-44", "KIL/in-a-tool"),
     "shows-all-sub-agents": ("R-ACP-70", "SUB/not-offered"),
     "names-late": ("R-ACP-71", "SUB/a-session-of-its-own"),
     "works-on": ("R-ACP-72", "SUB/a-session-of-its-own"),
@@ -145,6 +153,14 @@ FAULTS_V2 = {
     "lists-the-archived": ("R-ACP-86", "SES2/archive"),
     "knows-every-filter": ("R-ACP-87", "SES2/archive-again"),
     "forgets-the-background": ("R-ACP-131", "SES2/work-in-the-background"),
+    "asks-another-server": ("R-ACP-88", "MCP2/a-tool"),
+    "asks-servers-by-one-id": ("R-ACP-88", "MCP2/two-servers"),
+    "hides-answers-of-servers": ("R-ACP-89", "MCP2/a-tool"),
+    "keeps-asking-servers": ("R-ACP-90", "MCP2/a-cancelled-call"),
+    "needs-every-server": ("R-ACP-91", "MCP2/a-server-that-is-not-served"),
+    "saves-at-its-end": ("R-ACP-43", "KIL2/after-a-turn"),
+    "stays-locked": ("R-ACP-44", "KIL2/in-a-tool"),
+    "accepts-before-it-saves": ("R-ACP-132", "KIL2/while-the-model-is-silent"),
 }
 """Likewise of the tiny agent of version 2."""
 AGENTS = {1: (TINY, FAULTS), 2: (TINY2, FAULTS_V2)}
@@ -211,6 +227,15 @@ def test_rules_of_this_project_bind_others_only_if_strict(kit: AcpKit) -> None:
     assert "NON-STRICT" == played(scenario, kit._replace(binds_ours=False, root=kit.root / "b"), "any-folder").verdict
 
 
+def test_a_step_that_fails_since_the_script_has_no_answer_left_accuses_no_agent_of_others(kit: AcpKit) -> None:
+    scenario = dataclasses.replace(SCENARIOS["PRM/an-answer"], llm=())
+
+    assert "FAIL" == played(scenario, kit).verdict
+    result = played(scenario, kit._replace(binds_ours=False, root=kit.root / "b"))
+    assert "NON-STRICT" == result.verdict
+    assert "more often than the script has answers for" in result.findings[0].text
+
+
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -227,6 +252,17 @@ def test_an_invalid_scenario_is_refused_with_its_line(tmp_path: Path, step: str,
     with pytest.raises(ScenarioError) as error:
         read_file(path)
     assert str(error.value).startswith(message)
+
+
+def test_no_scenario_begins_after_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["acp", "--adapter", "none", "--only", "LIN/", "--time", "0s", "--out", str(tmp_path), "--", *TINY])
+
+    assert code == 0  # no limit
+    options = ["--time", "0.001s", "--report", "json", "--out", str(tmp_path)]
+    assert main(["acp", "--adapter", "none", "--only", "LIN/", *options, "--", *TINY]) == NOTHING_JUDGED_EXIT
+    cases = json.loads((tmp_path / "report.json").read_text())["cases"]
+    assert "the time was over" in {case["why"] for case in cases}
+    capsys.readouterr()
 
 
 def test_the_command_line_judges_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,12 +43,26 @@ RESUME = asked(3, "session/resume", sessionId="s")
 FORM = {"id": 9, "method": "elicitation/create", "params": {"sessionId": "s", "mode": "form"}}
 
 
+SERVES = (
+    asked(0, "session/new", mcpServers=[{"type": "acp", "name": "t", "serverId": "t"}]),
+    answered(0, sessionId="s"),
+)
+
+
+def inner(identity: int, server: str, request: str) -> Message:
+    """Return a request for an MCP server of the client."""
+    params = {"serverId": server, "requestId": request, "method": "tools/list"}
+    return {"id": identity, "method": "mcp/message", "params": params}
+
+
 def rules(messages: Iterable[Message]) -> list[str]:
     """Return the rules that a connection breaks: requests and responses by their ids, of client and agent."""
     observer = ObserverV2()
     found: list[str] = []
     for message in messages:
-        is_sent = "id" in message and "method" in message and message["method"] != "elicitation/create"
+        is_sent = (
+            "id" in message and "method" in message and message["method"] not in ("elicitation/create", "mcp/message")
+        )
         if is_sent:
             observer.sent(message)
         else:
@@ -63,6 +77,10 @@ def run(*updates: Message) -> list[Message]:
 
 def test_a_run_without_a_fault_breaks_no_rule() -> None:
     assert [] == rules(run(RUNNING, SAID, CALL, WAITS, RUNNING, TERMINAL, OUTPUT, EXITED, DONE, IDLE))
+
+
+def test_requests_for_a_server_of_the_client_break_no_rule() -> None:
+    assert [] == rules([*SERVES, inner(7, "t", "r"), inner(8, "t", "s")])
 
 
 def test_a_session_that_is_resumed_is_shown_from_anew() -> None:
@@ -95,6 +113,8 @@ CASES = [
     ([*NEW, PROMPT[0]], "R-ACP-29"),
     ([*NEW, *PROMPT, PROMPT[1]], "R-ACP-03"),
     ([update(RUNNING)], "R-ACP-10"),
+    ([*SERVES, inner(7, "another", "r")], "R-ACP-88"),
+    ([*SERVES, inner(7, "t", "r"), inner(8, "t", "r")], "R-ACP-88"),
     ([*NEW, FORM], "R-ACP-30"),
     ([*NEW, RESUME, answered(3)], "R-ACP-119"),
     ([*run(RUNNING), *CLOSE], "R-ACP-124"),

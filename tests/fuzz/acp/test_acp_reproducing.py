@@ -1,6 +1,5 @@
 """Findings of agents of the Agent Client Protocol as scripts, which need the shell and the agent alone."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -8,13 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.fuzz.judge import html_reports as made
+from tests.fuzz.judge.reproduced import run, written_scripts
 
 from pinnace_fuzz.acp.conduct import editor_adapter
 from pinnace_fuzz.acp.reading import load
 from pinnace_fuzz.acp.reproducing import HELPERS, play_of
 from pinnace_fuzz.judge.cli import main
-from pinnace_fuzz.judge.html.reading import read_report
-from pinnace_fuzz.judge.reports.reproducing import write_reproductions
 
 HERE = Path(__file__).parent
 TINY = [sys.executable, "-I", str(HERE / "tiny_acp_agent.py")]
@@ -30,23 +28,7 @@ def written(folder: Path, *ids: str, name: str = "env", agent: Sequence[str] = T
         made.case(id_, "FAIL", findings=(made.finding("step", "R-ACP-02"),), scenario=dict(SCENARIOS[id_].source))
         for id_ in ids
     ]
-    report = {**made.report(*cases), "rules": {"R-ACP-02": RULE}}
-    report["agent"] = {**report["agent"], "command": [*agent]}
-    return write_reproductions(read_report(report, 1), editor_adapter(name), folder, play_of, HELPERS)
-
-
-def run(folder: Path, *agent: str) -> str:
-    """Run a script in an environment that has nothing of the project but its packages, and return what it prints."""
-    found = subprocess.run(
-        ["/bin/sh", str(folder / "reproduce.sh"), *agent],
-        check=False,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return found.stdout + found.stderr
+    return written_scripts(folder, cases, ("R-ACP-02", RULE), editor_adapter(name), play_of, HELPERS, command=[*agent])
 
 
 def test_every_scenario_has_a_short_script_or_a_reason(tmp_path: Path) -> None:
@@ -55,8 +37,8 @@ def test_every_scenario_has_a_short_script_or_a_reason(tmp_path: Path) -> None:
     alone = {name for name, text in scripts.items() if "env -i" in text}
 
     assert len(SCENARIOS) == len(scripts)
-    assert len(scripts) - 12 == len(alone)
-    assert {name[:3] for name in scripts.keys() - alone} == {"AUT", "SUB"}
+    assert len(scripts) - 26 == len(alone)
+    assert {name[:3] for name in scripts.keys() - alone} == {"AUT", "KIL", "MCP", "SUB"}
     for name, text in scripts.items():
         assert len(text.splitlines()) <= 10, name
         assert name in alone or "can't be reproduced by sh and the agent alone: it " in text

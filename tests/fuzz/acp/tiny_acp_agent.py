@@ -1,12 +1,11 @@
-"""A tiny agent of the Agent Client Protocol in one file, which is wrong in the ways that its arguments name.
+"""A tiny agent of the Agent Client Protocol, which is wrong in the ways that its arguments name.
 
-Imports nothing of the project: it is what a stranger would put in front of the judge. The model is at OPENAI_BASE_URL,
-sessions are in a file of the home. The faults are the words that `is_wrong` is called with.
+The faults are the words that `is_wrong` is called with; `tiny_acp_base` has what it shares with that of the other
+version.
 """
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import signal
@@ -16,43 +15,33 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-FAULTS = frozenset(sys.argv[1:])
-STORE = Path(os.environ["HOME"]) / "sessions.json"
+sys.path.insert(0, str(Path(__file__).parents[3]))  # the judge starts it without the project's modules
+
+from tests.fuzz.acp.tiny_acp_base import (  # see above
+    ABILITIES,
+    BEGUN,
+    LOCK,
+    REPLIES,
+    STORE,
+    Refused,
+    answer_of_model,
+    ask,
+    call_server,
+    is_wrong,
+    mcp_tools,
+    names_servers,
+    numbers,
+    save,
+    save_all,
+    stored_sessions,
+    tool,
+    write,
+)
+
 METHODS = {"initialize", "session/new", "session/prompt", "session/load", "session/resume", "session/list"}
 METHODS |= {"session/close", "session/delete", "session/set_config_option", "session/archive", "session/unarchive"}
-ABILITIES: dict[str, Any] = {}
-REPLIES: dict[Any, "asyncio.Future[dict[str, Any]]"] = {}
-BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
-DELEGATE = {"type": "function", "function": {"name": "subagent", "parameters": {"type": "object"}}}
-numbers = itertools.count(1)
-
-
-def is_wrong(fault: str) -> bool:
-    return fault in FAULTS
-
-
-def write(**message: Any) -> None:
-    sys.stdout.buffer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-    sys.stdout.buffer.flush()
-
-
-async def ask(method: str, **params: Any) -> Any:
-    """Ask the client; give its response. Cancelled, the request is withdrawn."""
-    identity = next(numbers)
-    REPLIES[identity] = asyncio.get_running_loop().create_future()
-    write(id=identity, method=method, params=params)
-    try:
-        return await REPLIES[identity]
-    except asyncio.CancelledError:
-        if not is_wrong("keeps-its-form"):
-            write(method="$/cancel_request", params={"requestId": identity})
-        raise
-
-
-class Refused(Exception):
-    def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
-        self.code = code
+BASH = tool("bash")
+DELEGATE = tool("subagent")
 
 
 class Session:
@@ -62,6 +51,8 @@ class Session:
         self.cwd = cwd
         self.messages: list[dict[str, Any]] = []
         self.shown: list[dict[str, Any]] = []
+        self.tools: dict[str, tuple[str, str]] = {}
+        """Those of servers of the client."""
         self.queue: list[asyncio.Task[None]] = []
         self.lock = asyncio.Lock()
         self.is_cancelled_early = False
@@ -84,22 +75,6 @@ SESSIONS: dict[str, Session] = {}
 THE_LOCK = asyncio.Lock()
 
 
-def save(session: Session) -> None:
-    stored = json.loads(STORE.read_text()) if STORE.exists() else {}
-    stored[session.id] = {
-        **stored.get(session.id, {}),
-        "cwd": session.cwd,
-        "messages": session.messages,
-        "shown": session.shown,
-    }
-    STORE.write_text(json.dumps(stored))
-
-
-def stored_sessions() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(STORE.read_text()) if STORE.exists() else {}
-    return found
-
-
 def opened(identity: Any) -> Session:
     if identity not in SESSIONS:
         raise Refused(-32602 if is_wrong("another-code") else -32002, f"no session {identity}")
@@ -112,25 +87,6 @@ def options(current: str = "m1") -> list[dict[str, Any]]:
 
 
 # The model.
-
-
-async def ask_model(messages: list[dict[str, Any]]) -> Any:
-    """Ask the model once; give text, thinking, calls and the finish reason as they come."""
-    address = urlsplit(os.environ["OPENAI_BASE_URL"])
-    body = json.dumps({"model": "m1", "stream": True, "messages": messages, "tools": [BASH, DELEGATE]}).encode()
-    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**24)
-    try:
-        head = f"POST {address.path}/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
-        writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        if b" 200 " not in await reader.readline():
-            raise Refused(-32603, "the model has failed")
-        async for line in reader:
-            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
-                continue
-            for choice in json.loads(line[6:])["choices"]:
-                yield choice
-    finally:
-        writer.close()
 
 
 async def run_bash(command: str) -> str:
@@ -146,26 +102,14 @@ async def run_bash(command: str) -> str:
 
 
 async def turn(session: Session) -> str:
+    tools = [BASH, DELEGATE, *map(tool, session.tools)]
     while True:
-        message: dict[str, Any] = {"role": "assistant", "content": ""}
-        calls: list[dict[str, Any]] = []
         identity = "m" if is_wrong("one-message-id") else f"m{next(numbers)}-{session.id}"
-        finish = None
-        async for choice in ask_model(session.messages):
-            delta = choice.get("delta", {})
-            thinking = delta.get("reasoning_content") or delta.get("reasoning")
-            for kind, text in (("thought", thinking), ("message", delta.get("content"))):
-                if text:
-                    block = {"type": "text", "text": text}
-                    session.show(f"agent_{kind}_chunk", content=block, messageId=identity)
-            message["content"] += delta.get("content") or ""
-            for part in delta.get("tool_calls", []):
-                if "id" in part:
-                    calls.append({"id": part["id"], "type": "function", "function": {"name": "", "arguments": ""}})
-                for name in ("name", "arguments"):
-                    calls[-1]["function"][name] += part["function"].get(name) or ""
-            finish = choice.get("finish_reason") or finish
-        session.messages.append({**message, "tool_calls": calls} if calls else message)
+
+        def show(kind: str, text: str, identity: str = identity) -> None:
+            session.show(f"agent_{kind}_chunk", content={"type": "text", "text": text}, messageId=identity)
+
+        calls, finish = await answer_of_model(session.messages, tools, show)
         if finish == "length" and not is_wrong("hides-the-limit"):
             return "max_tokens"
         if finish == "content_filter":
@@ -241,7 +185,9 @@ async def carry_out(session: Session, call: dict[str, Any]) -> None:
     status = "failed"
     try:
         try:
-            if name == "subagent":
+            if name in session.tools:
+                output = await call_server(session.tools[name], arguments)
+            elif name == "subagent":
                 output = await delegate(session, arguments["task"])
             else:
                 output = await (run_bash(command) if name == "bash" else use_file(session, name, arguments))
@@ -283,7 +229,9 @@ async def prompt(session: Session, identity: Any, blocks: list[dict[str, Any]]) 
             session.messages.append({"role": "user", "content": said})
             spoken = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": said}}
             session.shown.append({"of": session.id, **spoken})
+            LOCK.touch()
             reason = await turn(session)
+            LOCK.unlink(missing_ok=True)
             if reason == "refusal" and not is_wrong("keeps-the-refused"):
                 del session.messages[kept:]
             save(session)
@@ -348,6 +296,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
         "agentCapabilities": {
             "loadSession": True,
             "sessionCapabilities": sessions,
+            "mcpCapabilities": {"acp": True},
             "auth": {"status": {}, "logout": {}},
         },
         "authMethods": [{"id": LOGIN, "name": "Log in"}] if can_show_code() or is_wrong("offers-all-logins") else [],
@@ -360,6 +309,8 @@ def reopened(params: dict[str, Any], *, is_replayed: bool) -> dict[str, Any]:
     found = stored_sessions().get(identity)
     if found is None:
         raise Refused(-32002, f"no session {identity}")
+    if LOCK.exists() and is_wrong("stays-locked"):
+        raise Refused(-32603, "another process has it")
     session = SESSIONS[identity] = Session(identity, found["cwd"])
     session.messages = found["messages"]
     session.shown = found["shown"]
@@ -522,13 +473,14 @@ def steer(params: dict[str, Any]) -> dict[str, Any]:
     raise Refused(-32002, f"no sub-agent {params['sessionId']}")
 
 
-def new(params: dict[str, Any]) -> dict[str, Any]:
+async def new(params: dict[str, Any]) -> dict[str, Any]:
     cwd = params["cwd"]
     if not is_logged_in[0] and not is_wrong("needs-no-login"):
         raise Refused(-32000, "log in first")
     if not isinstance(cwd, str) or not (is_wrong("any-folder") or (Path(cwd).is_absolute() and Path(cwd).is_dir())):
         raise Refused(-32602, "cwd: no folder")
     session = Session(f"s{next(numbers)}-{os.getpid()}", cwd)
+    session.tools = await mcp_tools(params.get("mcpServers", []))
     SESSIONS[session.id] = session
     if is_wrong("updates-first"):
         session.show("available_commands_update", availableCommands=[])
@@ -543,7 +495,6 @@ OTHERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "_session/steering": steer,
     "auth/status": auth_status,
     "logout": log_out,
-    "session/new": new,
 }
 METHODS |= {*OTHERS, "authenticate"}
 
@@ -583,6 +534,13 @@ async def requested(method: str, params: dict[str, Any], identity: Any) -> Any:
             return None
 
 
+async def carried_out(method: str, params: dict[str, Any], identity: Any) -> dict[str, Any] | None:
+    if method == "session/new":
+        return await new(params)
+    later = OTHERS.get(method)
+    return later(params) if later is not None else await requested(method, params, identity)
+
+
 async def take(message: Any) -> None:
     if not isinstance(message, dict) or not ("method" in message or "result" in message or "error" in message):
         code = -32603 if is_wrong("another-code-for-no-request") else -32600
@@ -605,8 +563,7 @@ async def take(message: Any) -> None:
             raise Refused(-32601, f"no method {method}")
         if not is_greeted[0] and method != "initialize" and not is_wrong("begins-early"):
             raise Refused(-32600, "not initialized")
-        later = OTHERS.get(method)
-        result = later(params) if later is not None else await requested(method, params, identity)
+        result = await carried_out(method, params, identity)
         is_greeted[0] = True
     except Refused as error:
         return write(id=identity, error={"code": error.code, "message": str(error)})
@@ -618,7 +575,7 @@ async def take(message: Any) -> None:
     if method == "initialize" and is_wrong("chatty"):
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-    if method == "session/new":
+    if method == "session/new" and result is not None:
         session = SESSIONS[result["sessionId"]]
         session.show("available_commands_update", **({} if is_wrong("no-schema") else {"availableCommands": []}))
         if is_wrong("greets"):
@@ -641,9 +598,13 @@ async def main() -> None:
             if not is_wrong("silent-about-no-json"):
                 write(id=None, error={"code": -32700, "message": "no JSON"})
             continue
+        if names_servers(message):  # which answer by lines of the client
+            BEGUN.append(asyncio.create_task(take(message)))
+            continue
         await take(message)
     if is_wrong("stays"):
         await asyncio.sleep(600)
+    save_all(SESSIONS)
     tasks = [task for session in SESSIONS.values() for task in session.queue]
     for session in SESSIONS.values():
         await cancel(session)

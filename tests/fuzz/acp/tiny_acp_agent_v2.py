@@ -1,59 +1,47 @@
-"""A tiny agent of version 2 of the Agent Client Protocol in one file, wrong in the ways that its arguments name.
+"""A tiny agent of version 2 of the Agent Client Protocol, wrong in the ways that its arguments name.
 
-Imports nothing of the project: it is what a stranger would put in front of the judge. The model is at OPENAI_BASE_URL,
-sessions are in a file of the home. The faults are the words that `is_wrong` is called with. It speaks no other version.
+The faults are the words that `is_wrong` is called with; `tiny_acp_base` has what it shares with that of the other
+version. It speaks no other version.
 """
 
 import asyncio
 import base64
 import contextlib
-import itertools
 import json
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-FAULTS = frozenset(sys.argv[1:])
+sys.path.insert(0, str(Path(__file__).parents[3]))  # the judge starts it without the project's modules
+
+from tests.fuzz.acp.tiny_acp_base import (  # see above
+    ABILITIES,
+    BEGUN,
+    FAULTS,
+    LOCK,
+    REPLIES,
+    STORE,
+    Refused,
+    answer_of_model,
+    ask,
+    call_server,
+    is_wrong,
+    mcp_tools,
+    names_servers,
+    numbers,
+    save,
+    save_all,
+    stored_sessions,
+    tool,
+    write,
+)
+
 ASKS = "--tool-approval" in FAULTS
-STORE = Path(os.environ["HOME"]) / "sessions.json"
-ABILITIES: dict[str, Any] = {}
-REPLIES: dict[Any, "asyncio.Future[dict[str, Any]]"] = {}
-BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
+BASH = tool("bash")
 LOGIN = {"type": "agent", "methodId": "key", "name": "A key"}
-numbers = itertools.count(1)
 greeted: list[int] = []
-
-
-def is_wrong(fault: str) -> bool:
-    return fault in FAULTS
-
-
-def write(**message: Any) -> None:
-    sys.stdout.buffer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-    sys.stdout.buffer.flush()
-
-
-async def ask(method: str, **params: Any) -> dict[str, Any]:
-    """Ask the client; give its response. Cancelled, the request is withdrawn."""
-    identity = next(numbers)
-    REPLIES[identity] = asyncio.get_running_loop().create_future()
-    write(id=identity, method=method, params=params)
-    try:
-        return await REPLIES[identity]
-    except asyncio.CancelledError:
-        if not is_wrong("keeps-its-form"):
-            write(method="$/cancel_request", params={"requestId": identity})
-        raise
-
-
-class Refused(Exception):
-    def __init__(self, code: int, text: str, **data: Any) -> None:
-        super().__init__(text)
-        self.code = code
-        self.data = data
 
 
 class Session:
@@ -62,6 +50,8 @@ class Session:
         self.cwd = cwd
         self.messages: list[dict[str, Any]] = []
         self.shown: list[dict[str, Any]] = []
+        self.tools: dict[str, tuple[str, str]] = {}
+        """Those of servers of the client."""
         self.queue: list[tuple[asyncio.Task[None], list[bool]]] = []
         """Each prompt, and whether its message is in the conversation."""
         self.lock = asyncio.Lock()
@@ -89,22 +79,6 @@ def publish(identity: str, update: dict[str, Any]) -> None:
 SESSIONS: dict[str, Session] = {}
 
 
-def stored_sessions() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(STORE.read_text()) if STORE.exists() else {}
-    return found
-
-
-def save(session: Session) -> None:
-    stored = stored_sessions()
-    stored[session.id] = {
-        **stored.get(session.id, {}),
-        "cwd": session.cwd,
-        "messages": session.messages,
-        "shown": session.shown,
-    }
-    STORE.write_text(json.dumps(stored))
-
-
 def opened(params: dict[str, Any]) -> Session:
     if params["sessionId"] not in SESSIONS:
         data = {} if is_wrong("names-no-session") else {"sessionId": params["sessionId"]}
@@ -115,46 +89,15 @@ def opened(params: dict[str, Any]) -> Session:
 # The model.
 
 
-async def ask_model(messages: list[dict[str, Any]]) -> Any:
-    """Ask the model once; give text, thinking, calls and the finish reason as they come."""
-    address = urlsplit(os.environ["OPENAI_BASE_URL"])
-    body = json.dumps({"model": "m1", "stream": True, "messages": messages, "tools": [BASH]}).encode()
-    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**24)
-    try:
-        head = f"POST {address.path}/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
-        writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        if b" 200 " not in await reader.readline():
-            raise Refused(-32603, "the model has failed")
-        async for line in reader:
-            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
-                continue
-            for choice in json.loads(line[6:])["choices"]:
-                yield choice
-    finally:
-        writer.close()
-
-
 async def turn(session: Session) -> str:
+    tools = [BASH, *map(tool, session.tools)]
     while True:
-        message: dict[str, Any] = {"role": "assistant", "content": ""}
-        calls: list[dict[str, Any]] = []
         identity = f"m{next(numbers)}-{session.id}"
-        finish = None
-        async for choice in ask_model(session.messages):
-            delta = choice.get("delta", {})
-            thinking = delta.get("reasoning_content") or delta.get("reasoning")
-            for kind, text in (("thought", thinking), ("message", delta.get("content"))):
-                if text:
-                    block = {"type": "text", "text": text}
-                    session.show(f"agent_{kind}_chunk", content=block, messageId=identity)
-            message["content"] += delta.get("content") or ""
-            for part in delta.get("tool_calls", []):
-                if "id" in part:
-                    calls.append({"id": part["id"], "type": "function", "function": {"name": "", "arguments": ""}})
-                for name in ("name", "arguments"):
-                    calls[-1]["function"][name] += part["function"].get(name) or ""
-            finish = choice.get("finish_reason") or finish
-        session.messages.append({**message, "tool_calls": calls} if calls else message)
+
+        def show(kind: str, text: str, identity: str = identity) -> None:
+            session.show(f"agent_{kind}_chunk", content={"type": "text", "text": text}, messageId=identity)
+
+        calls, finish = await answer_of_model(session.messages, tools, show)
         if finish == "length" and not is_wrong("hides-the-limit"):
             return "max_tokens"
         if not calls:
@@ -202,7 +145,23 @@ async def consent_to(session: Session, call: str, command: str) -> bool:
     return bool(outcome.get("optionId") == "allow_once")
 
 
+async def call_tool(session: Session, name: str, arguments: dict[str, Any]) -> str:
+    """Call a tool of a server of the client."""
+    identity = f"t{next(numbers)}-{session.id}"
+    session.show("tool_call_update", toolCallId=identity, title=name, kind="other", status="in_progress")
+    status = "cancelled"
+    try:
+        output = await call_server(session.tools[name], arguments)
+        status = "completed"
+        return output
+    finally:
+        session.show("tool_call_update", toolCallId=identity, status=status)
+
+
 async def carry_out(session: Session, call: dict[str, Any]) -> str:
+    name = call["function"]["name"]
+    if name in session.tools:
+        return await call_tool(session, name, json.loads(call["function"]["arguments"]))
     identity = f"t{next(numbers)}-{session.id}"
     command = json.loads(call["function"]["arguments"]).get("command", "")
     title = {} if is_wrong("untitled") else {"title": command}
@@ -260,12 +219,14 @@ async def form(session: Session) -> bool:
 
 def accept(session: Session, identity: Any, blocks: list[dict[str, Any]], said: str) -> None:
     """Put the message of a prompt into the conversation, and answer the prompt."""
+    save(session)
     name = "u" if is_wrong("one-message-id") else f"u{next(numbers)}-{session.id}"
     session.messages.append({"role": "user", "content": said})
     shown = {"messageId": name, "content": blocks}
     if not is_wrong("echoes-nothing"):
         session.show("user_message", **shown)
-    save(session)
+    if not is_wrong("accepts-before-it-saves"):
+        save(session)
     write(id=identity, result={"messageId": name})
 
 
@@ -283,7 +244,9 @@ async def prompt(session: Session, identity: Any, blocks: list[dict[str, Any]], 
             accept(session, identity, blocks, said)
             if said == "/ask":
                 session.messages[-1]["content"] = f"answer: {await form(session)}"
+            LOCK.touch()
             reason = {"stopReason": await turn(session)}
+            LOCK.unlink(missing_ok=True)
     except asyncio.CancelledError:
         if is_wrong("slow-to-cancel"):
             await asyncio.sleep(0.6)
@@ -347,7 +310,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     return {
         "protocolVersion": version if is_wrong("any-version") else 2,
         "info": {"name": "tiny", "version": "2"},
-        "capabilities": {"session": {"delete": {}, "archive": {}}, "auth": {}},
+        "capabilities": {"session": {"delete": {}, "archive": {}, "mcp": {"acp": {}}}, "auth": {}},
         "authMethods": methods if has_terminal else methods[:1],
     }
 
@@ -364,8 +327,9 @@ def options(current: str = "m1") -> list[dict[str, Any]]:
     return [{"configId": "model", "name": "Model", "type": "select", "currentValue": current, "options": [choice]}]
 
 
-def new(params: dict[str, Any]) -> dict[str, Any]:
+async def new(params: dict[str, Any]) -> dict[str, Any]:
     session = Session(f"s{next(numbers)}-{os.getpid()}", folder(params))
+    session.tools = await mcp_tools(params.get("mcpServers", []))
     SESSIONS[session.id] = session
     if is_wrong("updates-first"):
         publish(session.id, {"sessionUpdate": "available_commands_update", "availableCommands": []})
@@ -376,6 +340,8 @@ def resume(params: dict[str, Any]) -> dict[str, Any]:
     found = stored_sessions().get(params["sessionId"])
     if found is None:
         raise Refused(-32002, "no such session", sessionId=params["sessionId"])
+    if LOCK.exists() and is_wrong("stays-locked"):
+        raise Refused(-32603, "another process has it")
     start = params.get("replayFrom")
     if start is not None and start["type"] != "start" and not is_wrong("replays-from-anywhere"):
         raise Refused(-32602, "replayFrom: no such cursor")
@@ -456,7 +422,6 @@ METHODS: dict[str, Any] = {
     "initialize": initialize,
     "auth/login": log_in,
     "auth/logout": lambda params: {},
-    "session/new": new,
     "session/resume": resume,
     "session/list": listed,
     "session/delete": delete,
@@ -476,7 +441,7 @@ async def answer(method: str, params: dict[str, Any], identity: Any) -> dict[str
         return await close(params)
     if method in ("session/archive", "session/unarchive"):
         return await archive(params, archived=method == "session/archive")
-    if method not in METHODS:
+    if method not in (*METHODS, "session/new"):
         if is_wrong("knows-everything"):
             return {}
         raise Refused(-32601, f"no method {method}")
@@ -486,7 +451,7 @@ async def answer(method: str, params: dict[str, Any], identity: Any) -> dict[str
         return result
     if not greeted and not is_wrong("begins-early"):
         raise Refused(-32600, "not initialized")
-    result = METHODS[method](params)
+    result = await new(params) if method == "session/new" else METHODS[method](params)
     return result
 
 
@@ -527,9 +492,13 @@ async def main() -> None:
         except ValueError:
             write(id=None, error={"code": -32700, "message": "no JSON"})
             continue
+        if names_servers(message):  # which answer by lines of the client
+            BEGUN.append(asyncio.create_task(take(message)))
+            continue
         await take(message)
     if is_wrong("stays"):
         await asyncio.sleep(600)
+    save_all(SESSIONS)
     for session in [*SESSIONS.values()]:
         await cancel(session)
 

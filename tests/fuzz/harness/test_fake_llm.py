@@ -360,6 +360,32 @@ def test_a_request_takes_the_first_response_that_matches(client: httpx.Client) -
     assert answers == ["B", "B", "C", "A", "C", "C"]
 
 
+def test_a_request_aside_takes_no_answer_of_the_script_and_is_not_recorded() -> None:
+    with FakeLlm([{"text": "first"}, {"text": "second"}], asides={"make .* title": "A title"}) as llm:
+        with httpx.Client(base_url=llm.base_url) as each:
+            for content in ("hello", "make a short title", "hello", "make its title"):
+                each.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": content}]})
+        requests = llm.requests
+
+    assert ["hello", "hello"] == [request.body["messages"][0]["content"] for request in requests]
+    assert [] == llm.unscripted
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses", "/v1beta/models/m1:streamGenerateContent"])
+def test_no_two_answers_have_the_same_id(path: str) -> None:
+    with FakeLlm([{"text": "same"}] * 3) as llm, httpx.Client(base_url=llm.base_url) as each:
+        bodies = [each.post(path, json={"model": "m1"}).text for _ in range(3)]
+
+    assert 3 == len({*bodies})
+
+
+def test_a_request_aside_has_its_own_answer() -> None:
+    with FakeLlm(asides={"title": "A title"}) as llm, httpx.Client(base_url=llm.base_url) as each:
+        body = each.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "title"}]}).text
+
+    assert "A title" in body
+
+
 def test_an_exhausted_script_is_answered_with_an_error_that_names_the_harness(client: httpx.Client) -> None:
     with FakeLlm() as llm:
         answer = ask(client, llm)

@@ -13,6 +13,7 @@ from pinnace_fuzz.judge.scenarios.llm_lines import read_llm
 from pinnace_fuzz.script import ScriptError
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
+GEMINI = "/v1beta/models/m1:streamGenerateContent?alt=sse"
 
 
 def refused(path: str, line: object) -> tuple[int, Any]:
@@ -60,6 +61,17 @@ def test_the_other_vendor_says_it_with_the_type_alone(status: int, kind: str) ->
     body = {"type": "error", "error": {"type": kind, "message": "No."}}
 
     assert (status, body) == refused(MESSAGES, {"error": {"status": status, "message": "No."}})
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [(400, "INVALID_ARGUMENT"), (401, "UNAUTHENTICATED"), (429, "RESOURCE_EXHAUSTED"), (422, "INVALID_ARGUMENT"),
+     (500, "INTERNAL"), (503, "UNAVAILABLE"), (599, "INTERNAL")],
+)  # fmt: skip
+def test_a_third_one_has_a_word_for_the_status(status: int, word: str) -> None:
+    body = {"error": {"code": status, "message": "No.", "status": word}}
+
+    assert (status, body) == refused(GEMINI, {"error": {"status": status, "message": "No."}})
 
 
 def test_an_overflow_has_the_code_that_says_so() -> None:

@@ -31,7 +31,7 @@ from pinnace_spec.profiles.generations import GenerationName, generation
 
 ROOT = Path(__file__).parents[3]
 TOOLS = ROOT / ".tools"
-SHIPPED = ("aelix", "omp")
+SHIPPED = ("aelix", "codex-acp", "gemini-cli", "omp", "opencode", "qwen-code", "tau")
 ALWAYS = "pp-0.2.2"
 
 
@@ -90,6 +90,7 @@ def chosen_model(records: list[Mapping[str, Any]]) -> Mapping[str, Any]:
         ("pp-0.2.2", "pp", "pi", "0.87"),
         ("aelix-0.1.0b2", "aelix", "aelix", "seed"),
         ("omp-18.2.3", "omp", "omp", "seed"),
+        ("tau-0.4.8", "tau", "tau", "0.87"),
     ],
 )
 def test_it_asks_the_kits_model(
@@ -124,8 +125,9 @@ def test_a_shipped_adapter_is_found_by_its_name_and_writes_into_the_home_alone(t
 
         written = [path for path in root.rglob("*") if path.is_file()]
         assert (name, 1) == (used.name, len(written))
-        assert "http://127.0.0.1:1/v1" in written[0].read_text()
-        assert any("m2" in each for each in prepared.command)
+        given = [written[0].read_text(), *prepared.command, *prepared.env.values()]
+        assert any("http://127.0.0.1:1" in each for each in given)
+        assert any("m2" in each or "gemini-2.5-pro" in each for each in given)
         assert not [each for each in [*prepared.command, *prepared.env.values()] if "${" in each]
         assert str(root.resolve()) in prepared.env["HOME"]
 
@@ -137,6 +139,35 @@ def test_an_agents_own_folder_may_be_elsewhere_in_the_home(tmp_path: Path) -> No
 
     assert tmp_path.resolve() / "home" / ".other" == prepared.folders["agent"]
     assert ["a", "b.md"] == sorted(path.name for path in (tmp_path / "home" / ".other").rglob("*") if path.is_file())
+
+
+def test_an_answer_of_the_model_has_the_agents_own_words_for_tools() -> None:
+    used = adapter("codex-acp")
+    call = {"name": "bash", "args": {"command": "ls", "timeout": 1}}
+    other = {"name": "read", "args": {"path": "a"}}
+
+    answer = used.in_its_words({"text": "Look.", "tool_calls": [call, other, {"name": "bash", "args": "not JSON"}]})
+
+    shell = {"name": "exec_command", "args": {"cmd": "ls", "timeout": 1}}
+    assert {"text": "Look.", "tool_calls": [shell, other, {"name": "exec_command", "args": "not JSON"}]} == answer
+    added = adapter("qwen-code").in_its_words({"tool_calls": [call]})["tool_calls"][0]["args"]
+    assert {"command": "ls", "timeout": 1, "is_background": False} == added
+    assert PiAdapter().in_its_words(answer) is answer
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('[tools.bash]\nrenamed = {command = "cmd"}\n', "is needed"),
+        ('[tools.bash]\nname = "sh"\nrenamed = {command = 1}\n', "a text"),
+        ('[tools.bash]\nname = "sh"\nargs = 1\n', "known field"),
+        ('[tools]\nbash = "sh"\n', "a mapping"),
+        ('[asides]\n"(" = "x"\n', "position 0"),
+    ],
+)
+def test_wrong_words_of_tools_and_wrong_asides_are_refused(text: str, field: str) -> None:
+    with pytest.raises(AdapterError, match=field):
+        FileAdapter(f"capabilities = []\n{text}")
 
 
 @pytest.mark.parametrize("where", ["/etc", "../out", "home/../../out"])
@@ -154,7 +185,7 @@ def test_no_file_outside_of_the_home(name: str, tmp_path: Path) -> None:
 
 
 def test_who_names_no_adapter_gets_an_error_that_lists_which_there_are() -> None:
-    with pytest.raises(AdapterError, match="pi, attach, env, none, aelix, omp"):
+    with pytest.raises(AdapterError, match="pi, attach, env, none, aelix, claude-agent-acp, codex-acp"):
         adapter("nobody")
 
 

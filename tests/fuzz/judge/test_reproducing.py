@@ -1,7 +1,6 @@
 """Reproductions: each finding as a script that needs the shell and the agent alone, and a draft of a report."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ import httpx
 import pytest
 from tests.fuzz.judge import html_reports as made
 from tests.fuzz.judge.html_reports import HOSTILE, Json
+from tests.fuzz.judge.reproduced import run, written_scripts
 
 from pinnace_fuzz.judge.adapter import AttachAdapter, adapter
 from pinnace_fuzz.judge.html.reading import read_report
@@ -49,23 +49,7 @@ def case_of(source: Json = NULL, *findings: Json) -> Json:
 
 
 def written(folder: Path, *cases: Json, name: str = "none", **agent: Any) -> list[Path]:
-    report = {**made.report(*cases), "rules": {"R-RSP-01": RULE}}
-    report["agent"] = {**report["agent"], "command": TINY, **agent}
-    return write_reproductions(read_report(report, 1), adapter(name), folder)
-
-
-def run(folder: Path, *agent: str) -> str:
-    """Run a script in an environment that has nothing of the project, and return what it prints."""
-    found = subprocess.run(
-        ["/bin/sh", str(folder / "reproduce.sh"), *agent],
-        check=False,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return found.stdout + found.stderr
+    return written_scripts(folder, cases, ("R-RSP-01", RULE), adapter(name), **{"command": TINY, **agent})
 
 
 def test_a_script_shows_the_fault_of_a_faulty_agent_and_none_of_a_right_one(tmp_path: Path) -> None:

@@ -90,6 +90,21 @@ def test_tools_of_the_editor_are_called_over_its_connection(acp: StartAcp, work:
     assert "initialize" not in [each["method"] for each in editor.seen]
 
 
+def test_an_editor_serves_several_servers(acp: StartAcp, work: Path) -> None:
+    editor = Editor()
+    script = [call("mcp__others__echo", "one"), call("mcp__tools__echo", "two"), DONE]
+    agent = acp(script=script, answer=editor)
+    session = opened(agent, work, [SERVER, {"type": "acp", "name": "others", "serverId": "the others"}])
+    assert agent.response(prompt(agent, session))["result"]["stopReason"] == "end_turn"
+
+    asked = [
+        (each["serverId"], each["params"]["arguments"]["said"]) for each in editor.seen if "call" in each["method"]
+    ]
+    assert asked == [("the others", "one"), ("the tools", "two")]
+    assert [status for status, _ in results(agent)] == ["completed", "completed"]
+    assert agent.end() == 0
+
+
 def test_a_call_that_is_cancelled_is_withdrawn(acp: StartAcp, work: Path) -> None:
     agent = acp(script=[call("mcp__tools__echo", "wait"), DONE], answer=Editor())
     session = opened(agent, work, [SERVER])

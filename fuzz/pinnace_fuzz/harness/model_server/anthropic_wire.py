@@ -8,7 +8,7 @@ one for both: a test may stop between them, and both repeat what was said before
 from collections.abc import Mapping
 from typing import assert_never, cast
 
-from pinnace_fuzz.harness.model_server.openai_wire import sse_event
+from pinnace_fuzz.harness.model_server.openai_wire import numbered, sse_event
 from pinnace_fuzz.harness.model_server.refusals import anthropic_refusal
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import (
@@ -40,10 +40,11 @@ STOP_REASONS: Mapping[str, str] = {
 class AnthropicMessages:
     """Messages as a server of `stream: true` writes them."""
 
-    __slots__ = ("_index", "_kind", "_model", "_position", "_stop_reason", "_usage")
+    __slots__ = ("_id", "_index", "_kind", "_model", "_position", "_stop_reason", "_usage")
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, number: int = 0) -> None:
         self._model = model
+        self._id = numbered(MESSAGE_ID, number)
         self._index = -1  # of the last block
         self._kind: type[Text] | type[Reasoning] | type[ToolStart] | None = None  # of the open one
         self._position = 0  # of its call
@@ -53,7 +54,7 @@ class AnthropicMessages:
     def head(self) -> bytes:
         """Write the event that opens the message."""
         message: Record = {
-            "id": MESSAGE_ID,
+            "id": self._id,
             "type": "message",
             "role": "assistant",
             "model": self._model,

@@ -5,7 +5,7 @@ what happens before what. See `short_form` for how responses are written.
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -25,8 +25,17 @@ class FakeLlm:
     Methods may be called from any thread. Those that wait raise LlmTimeout, which shows what did happen.
     """
 
-    def __init__(self, script: Iterable[Scripted] = ()) -> None:
-        self._ledger = Ledger()
+    def __init__(self, script: Iterable[Scripted] = (), *, asides: Mapping[str, str] | None = None) -> None:
+        """Make it.
+
+        Args:
+            script: The answers.
+            asides: Regular expressions over the text of requests that are none of the script's -> their answers.
+        """
+        answers = (asides or {}).items()
+        self._ledger = Ledger(
+            [read_response({"text": text, "match": match, "repeat": -1}, 0) for match, text in answers]
+        )
         self._server: LlmServer | None = None
         self._added = 0
         self._placeholder: socket.socket | None = None

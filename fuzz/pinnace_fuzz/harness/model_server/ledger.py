@@ -9,8 +9,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, cast
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import HttpError, Response
@@ -22,11 +22,15 @@ class LlmTimeout(AssertionError):
     """Something that a test waited for did not happen in time. The text shows what did."""
 
 
+ASIDE: Final = -1
+"""The number of a request that is none of the script's."""
+
+
 class ReceivedRequest(NamedTuple):
     """One request that the client made."""
 
     number: int
-    """From 0, in order of arrival."""
+    """From 0, in order of arrival; `ASIDE`: it is not counted."""
     time_s: float
     """By the monotonic clock."""
     path: str
@@ -56,9 +60,14 @@ class _Scripted:
 
 
 class Ledger:
-    """Shared state of one fake LLM; every method may be called from any thread."""
+    """Shared state of one fake LLM; every method may be called from any thread.
 
-    def __init__(self) -> None:
+    Requests that an agent makes for itself, such as for the title of a session, would take the answers of the script.
+    They are recognised by their text, answered aside, and recorded nowhere.
+    """
+
+    def __init__(self, asides: Sequence[Response] = ()) -> None:
+        self._asides = asides
         self.requests: list[ReceivedRequest] = []
         self.departures: list[Departure] = []
         self.reached: list[str] = []
@@ -85,6 +94,9 @@ class Ledger:
         """Record a request and take the first response of the script that it matches."""
         text = data.decode("utf-8", "replace")
         body = _body(text)
+        for aside in self._asides:
+            if aside.match is not None and aside.match.search(text):
+                return ReceivedRequest(ASIDE, time.monotonic(), path, headers, body, text), aside
         with self._condition:
             request = ReceivedRequest(len(self.requests), time.monotonic(), path, headers, body, text)
             self.requests.append(request)
@@ -106,6 +118,8 @@ class Ledger:
 
     def note_departure(self, request_number: int, during: str) -> None:
         """Record that the client of a request went away."""
+        if request_number == ASIDE:
+            return
         with self._condition:
             self.departures.append(Departure(request_number, time.monotonic(), during))
             self._condition.notify_all()

@@ -46,6 +46,11 @@ class WireFormat(Protocol):
         ...
 
 
+def numbered(identity: str, number: int) -> str:
+    """Return an id of the answer with a number, from 0: as those of a real server, no two answers have the same."""
+    return f"{identity}-{number}" if number > 0 else identity
+
+
 def sse_event(value: object, name: str | None = None) -> bytes:
     """Write one server-sent event whose data is JSON."""
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -58,7 +63,13 @@ class OpenAiChat:
 
     __slots__ = ("_model",)
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, number: int = 0) -> None:
+        """Begin.
+
+        Args:
+            model: Its name.
+            number: Not used: no agent takes the id of a completion for that of a message, and recordings stay the same.
+        """
         self._model = model
 
     def head(self) -> bytes:

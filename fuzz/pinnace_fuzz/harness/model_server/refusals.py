@@ -23,6 +23,17 @@ _ANTHROPIC: Final[Mapping[int, str]] = {
     529: "overloaded_error",
 }
 
+_GOOGLE: Final[Mapping[int, str]] = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
 SERVER_ERRORS: Final = 500
 """The first status that is the server's own fault."""
 
@@ -38,3 +49,10 @@ def anthropic_refusal(status: int, refusal: Refusal) -> Mapping[str, object]:
     """Write it as Anthropic does, which has no codes."""
     usual = "api_error" if status >= SERVER_ERRORS else "invalid_request_error"
     return {"type": "error", "error": {"type": _ANTHROPIC.get(status, usual), "message": refusal.message}}
+
+
+def google_refusal(status: int, refusal: Refusal) -> Mapping[str, object]:
+    """Write it as Google does."""
+    usual = "INTERNAL" if status >= SERVER_ERRORS else "INVALID_ARGUMENT"
+    word = refusal.code or _GOOGLE.get(status, usual)
+    return {"error": {"code": status, "message": refusal.message, "status": word}}

@@ -7,7 +7,7 @@ and the index of its item, every item is announced and sent as a whole.
 from collections.abc import Mapping
 from typing import assert_never
 
-from pinnace_fuzz.harness.model_server.openai_wire import CREATED_S, sse_event
+from pinnace_fuzz.harness.model_server.openai_wire import CREATED_S, numbered, sse_event
 from pinnace_fuzz.harness.model_server.refusals import openai_refusal
 from pinnace_fuzz.script import (
     Content,
@@ -53,8 +53,9 @@ class _Item:
 class OpenAiResponses:
     """A response as a server of `stream: true` writes it."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, number: int = 0) -> None:
         self._model = model
+        self._number = number
         self._sequence = 0
         self._items: list[_Item] = []
         self._calls: dict[int, _Item] = {}
@@ -130,7 +131,7 @@ class OpenAiResponses:
     def _begin(self, kind: str, head: Mapping[str, object]) -> tuple[bytes, _Item]:
         index = len(self._items)
         prefix = {"message": "msg", "reasoning": "rs", "function_call": "fc"}[kind]
-        item = _Item(index, {"id": f"{prefix}_{index}", "type": kind, **head})
+        item = _Item(index, {"id": f"{numbered(prefix, self._number)}_{index}", "type": kind, **head})
         self._items.append(item)
         return self._event("response.output_item.added", output_index=index, item=item.head), item
 
@@ -159,7 +160,7 @@ class OpenAiResponses:
 
     def _response(self, status: str, reason: str | None = None) -> Mapping[str, object]:
         return {
-            "id": RESPONSE_ID,
+            "id": numbered(RESPONSE_ID, self._number),
             "object": "response",
             "created_at": CREATED_S,
             "status": status,

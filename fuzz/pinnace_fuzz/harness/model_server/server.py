@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from pinnace_fuzz.harness.model_server.anthropic_wire import AnthropicMessages
+from pinnace_fuzz.harness.model_server.google_wire import GoogleContent
 from pinnace_fuzz.harness.model_server.http_connection import (
     BadRequest,
     ClientGone,
@@ -45,12 +46,13 @@ MAX_CONNECTIONS = 256
 BLOCK_BYTES = 65_536
 JOIN_TIMEOUT_S = 30.0
 
-FORMATS: Mapping[str, Callable[[str], WireFormat]] = {
+FORMATS: Mapping[str, Callable[[str, int], WireFormat]] = {
     "/chat/completions": OpenAiChat,
     "/v1/messages": AnthropicMessages,
     "/responses": OpenAiResponses,
+    ":streamGenerateContent": GoogleContent,
 }
-"""How the path of a request ends -> the format of its answer, made with the model's name."""
+"""How the path of a request ends -> the format of its answer, made with the model's name and the request's number."""
 
 
 class _AnswerEnded(Exception):
@@ -145,7 +147,7 @@ class LlmServer:
             _send_whole(connection, 404, {}, {"error": {"message": message}})
             return
         received, response = self._ledger.admit(request.path, request.headers, request.data)
-        wire_format = make_format(str(received.body.get("model", "")))
+        wire_format = make_format(str(received.body.get("model", "")), received.number)
         answer = _Answer(connection, self._ledger, received, response, wire_format)
         try:
             answer.run()

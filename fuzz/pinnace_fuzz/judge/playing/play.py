@@ -72,7 +72,7 @@ class Player:
         """
         begun_s = time.monotonic()
         scenario = self._scenario
-        with FakeLlm() as llm:
+        with FakeLlm(asides=self._kit.adapter.asides) as llm:
             launch_options = LaunchOptions(
                 scenario.session, scenario.settings, scenario.files, scenario.model, scenario.arguments, scenario.env
             )

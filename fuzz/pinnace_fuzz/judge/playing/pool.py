@@ -96,7 +96,7 @@ class _Life:
         self._numbers = itertools.count(1)
         self._stack = contextlib.ExitStack()
         root: Path = self._stack.enter_context(folder(kit))
-        self._llm = self._stack.enter_context(FakeLlm())
+        self._llm = self._stack.enter_context(FakeLlm(asides=kit.adapter.asides))
         self._prepared = kit.adapter.prepare(kit.command, root, self._llm.base_url, launch_options)
         elsewhere = partial(kit.adapter.elsewhere, self._prepared)
         self._body = Body(self._prepared.command, self._prepared, is_fresh=True, elsewhere=elsewhere)

@@ -1,0 +1,1 @@
+"""Parts of the command line by subject: commands on reports, runs on an engine, what runs share. `cli` imports them."""
