@@ -1,4 +1,4 @@
-"""`pi-agent-core` for extensions: runs in the Node process beside those of the original, and an agent on the user's model."""
+"""`pi-agent-core` for extensions: runs beside those of the original, and an agent on the user's model."""
 
 import json
 from typing import Any, Final
@@ -24,7 +24,7 @@ def go(one: Extended) -> Any:
 
 
 def test_generated_runs_come_to_what_they_come_to_in_the_original(scripted: Start) -> None:
-    """Tools that fail, hooks, queues, aborts, failures of the model: `tests/data/pi_agent_core_runs.mjs` shows one of them."""
+    """With failures, hooks, queues and aborts: `tests/data/pi_agent_core_runs.mjs` shows one of them."""
     wanted = json.loads(OF_THE_ORIGINAL.read_text(encoding="utf-8"))
     assert set(wanted) == KINDS
     found = go(scripted(RUNNING.replace("COUNT", str(len(wanted["loop"])))))
@@ -48,7 +48,8 @@ def test_an_agent_asks_the_users_model_and_calls_tools_of_the_extension(scripted
           agent.subscribe((event) => void (event.type === "message_end" && shown.push(event.message.role)));
           await agent.prompt("count to three");
           const last = agent.state.messages.at(-1);
-          ctx.ui.notify(JSON.stringify([shown, last.content[0].text, last.stopReason, ctx.sessionManager.getEntries().length]));
+          const entries = ctx.sessionManager.getEntries().length;
+          ctx.ui.notify(JSON.stringify([shown, last.content[0].text, last.stopReason, entries]));
         } });
         """,
         [call("count", to=3), {"text": "three"}],
