@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_agent.session.conversation import LEAF_MARKER, REFUSED
 from pinnace_agent.session.queue.operations import CLEAR_QUEUE, KINDS, QUEUE, QueuedMessage, Texts
 
 if TYPE_CHECKING:  # for annotations alone
@@ -37,8 +38,11 @@ class QueueHistory:
         self.refused: dict[str, int] = {}
         """By id, the place of the entry that made it unknown again."""
         for place, entry in session.tree.of_type("custom"):
+            data = as_object(entry.get("data")) or {}
             if entry.get("customType") == QUEUE:
-                self.apply(as_object(entry.get("data")) or {}, session.id, place)
+                self.apply(data, session.id, place)
+            elif entry.get("customType") == LEAF_MARKER and isinstance(refused := data.get(REFUSED), str):
+                self.refused[refused] = place
         for message_id in tuple(self.queued):
             if session.entry_of_message_id(message_id) is not None:
                 del self.queued[message_id]

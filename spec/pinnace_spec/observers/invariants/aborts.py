@@ -59,7 +59,7 @@ class Aborted(Automaton):
         # A message that was sent after this abort resumes the paused queue, whether another abort is under way or not.
         is_released = queues.last_accepted is not None and queues.last_accepted.sent.number > abort.number
         # What a later command has begun, while this answer has waited for the disk, is not what was aborted.
-        is_newer = is_released or any(
+        is_newer = any(
             each.kind == "compact" and each.number > abort.number for each in self.fold.commands.open.values()
         )
         for name, begun in self.fold.work.open_brackets():

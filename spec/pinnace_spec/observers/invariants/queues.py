@@ -202,7 +202,7 @@ class TextsConserved(Automaton):
     def _judge_emptied(self, number: int) -> None:
         """Messages that left a queue during work, without an outcome when the work has ended."""
         for _, text in self._emptied:
-            if not text.is_over and not text.replaced:
+            if text.unqueued and not text.is_over and not text.replaced:
                 self._lose(text, number, rules=self.rules)
         self._emptied = []
 
