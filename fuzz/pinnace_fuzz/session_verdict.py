@@ -102,15 +102,18 @@ def queue_operations(data: bytes) -> list[Record]:
     ]
 
 
+def own_operations(data: bytes) -> list[Record]:
+    """Return what a file says of messages that are queued in its own session."""
+    session_id = _session_id(data)
+    return [each for each in queue_operations(data) if each.get("session", session_id) == session_id]
+
+
 def queued_texts(data: bytes) -> list[str]:
     """Return the messages that a session's file leaves queued, in their order (R-QUE-13)."""
-    session_id = _session_id(data)
     delivered = {entry.get("messageId") for entry in entries_of(data) if entry["type"] == "message"}
     queued: dict[str, str] = {}
-    for operation in queue_operations(data):
+    for operation in own_operations(data):
         match operation:
-            case {"session": owner} if owner != session_id:
-                pass
             case {"op": "add", "messageId": str(message_id), "text": str(text)}:
                 queued[message_id] = text
             case {"messageIds": [*message_ids]}:

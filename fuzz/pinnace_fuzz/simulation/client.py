@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
+from pinnace_fuzz.simulation.dialogs import Dialogs
 from pinnace_fuzz.simulation.streams import Pipe
 from pinnace_fuzz.simulation.trace import Trace
 from pinnace_spec.observers.edge import as_record, texts
@@ -28,6 +29,16 @@ _ACTIONS: Final = (
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
 _REPEATS: Final = 0.7
+_DIALOGS: Final = 0.25
+"""How often a command opens a dialog, where the agent has the extension for it."""
+_SECOND_ABORTS: Final = 0.3
+"""How often an abort follows another one at once."""
+_LENGTHS: Final = (0, 0, 0, 0, 5, 5, 400, 1500)
+
+
+def draw_text(draws: random.Random, number: int) -> str:
+    """Draw the text of a message: some words, or several pages of a file."""
+    return f"message {number:04}" + " and more" * draws.choice(_LENGTHS)
 
 
 @dataclass(slots=True)
@@ -39,6 +50,8 @@ class SentMessage:
     text: str
     is_elsewhere: bool
     """Sent behind a `new_session`: the session that a next process opens does not know it, so it is not repeated."""
+    is_astride: bool = False
+    """Not answered when a client of a host has replaced the session: repeated, it may be in two of them."""
     is_accepted: bool = False
     is_rejected: bool = False
     """The last answer was an error."""
@@ -54,6 +67,11 @@ class Ledger:
     by_text: dict[str, SentMessage] = field(default_factory=dict[str, SentMessage])
     withdrawals: dict[str, Record] = field(default_factory=dict[str, Record])
     """By their `by`."""
+
+    def leave_session(self) -> None:
+        """A command is sent, or answered, that replaces the session."""
+        for message in self.messages.values():
+            message.is_astride = message.is_astride or not (message.is_accepted or message.is_rejected)
 
     def forget(self, command: Record) -> None:
         """Take notice that a command is not sent, now or later."""
@@ -74,6 +92,8 @@ class Client:
         from_agent: Pipe,
         report: Callable[[str, str], None],
         is_sent: Callable[[int], bool] = lambda _: True,
+        *,
+        has_dialogs: bool = False,
     ) -> None:
         """Send nothing yet.
 
@@ -85,6 +105,7 @@ class Client:
             from_agent: Its stdout.
             report: Takes the source and the text of a finding.
             is_sent: Whether the command with this number is sent; it is drawn in any case.
+            has_dialogs: Whether the agent has the extension that opens dialogs.
         """
         self._is_sent = is_sent
         self.steps: list[Step] = []
@@ -98,17 +119,30 @@ class Client:
         self._owed: dict[str, Record] = {}
         self._is_running = False
         self._is_elsewhere = False
+        self._is_ending = False
         self._changed = trio.Event()
         self._begun_s = trio.current_time()
+        self._writing = trio.Lock()
+        self._dialogs = Dialogs(draws, report) if has_dialogs else None
 
     async def read(self) -> None:
         """Read what the agent writes, until it has ended."""
         lines = LineSplitter()
-        while data := await self._from_agent.receive_some():
-            for line in lines.feed(data):
-                self._take(line)
+        async with trio.open_nursery() as nursery:
+            while data := await self._from_agent.receive_some():
+                for line in lines.feed(data):
+                    if (answer := self._take(line)) is not None:
+                        nursery.start_soon(self._answer, *answer)
+            nursery.cancel_scope.cancel()
         if lines.rest:
             self._trace.note("rest", lines.rest.decode("utf-8", "replace"))
+
+    async def _answer(self, delay_s: float, response: Record) -> None:
+        """Answer a dialog, after some time."""
+        assert self._dialogs is not None
+        await trio.sleep(delay_s)
+        if not self._is_ending:
+            await self._write(self._dialogs.answered(response))
 
     async def drive(self, count: int) -> None:
         """Repeat what was not answered, send so many commands, wait until all is quiet, and close stdin."""
@@ -122,11 +156,14 @@ class Client:
         for number in range(1, count + 1):
             await self._pause()
             command = self._command()
-            if self._is_sent(number):
-                await self._send(command)
-            else:
+            if not self._is_sent(number):
                 self._ledger.forget(command)
+                continue
+            await self._send(command)
+            if command["type"] == "abort" and self._draws.random() < _SECOND_ABORTS:
+                await self._send({"type": "abort", "queue": command["queue"]})
         await self._quiet()
+        self._is_ending = True
         self._to_agent.end()
 
     async def _pause(self) -> None:
@@ -147,7 +184,7 @@ class Client:
         """Wait until nothing is owed and no run is in progress; abort once, and report what is owed behind that."""
         for attempt in range(2):
             with trio.move_on_after(_PATIENCE_S):
-                while self._owed or self._is_running:
+                while self._owed or self._is_running or (self._dialogs is not None and self._dialogs.is_open):
                     await self._changed.wait()
                 return
             if attempt == 0:
@@ -157,6 +194,8 @@ class Client:
 
     def _command(self) -> Record:
         draws = self._draws
+        if self._dialogs is not None and draws.random() < _DIALOGS:
+            return self._dialogs.command()
         name = draws.choices(_NAMES, _WEIGHTS)[0]
         match name:
             case "prompt" | "steer" | "follow_up":
@@ -176,7 +215,7 @@ class Client:
 
     def _message(self, name: str) -> Record:
         number = len(self._ledger.messages)
-        text = f"message {number:04}" + " and more" * self._draws.choice((0, 0, 0, 5, 400))
+        text = draw_text(self._draws, number)
         command: Record = {"type": name, "message": text, "messageId": f"m{number}"}
         if name == "prompt" and self._draws.random() < 0.7:
             command["streamingBehavior"] = self._draws.choice(("steer", "followUp"))
@@ -186,24 +225,32 @@ class Client:
 
     async def _send(self, command: Record) -> None:
         command["id"] = f"c{len(self.steps)}-{self._draws.getrandbits(16):04x}"
-        line = encode_record(command)
         self._owed[command["id"]] = command
         self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
+        if self._dialogs is not None and command["type"] in ("abort", "new_session"):
+            self._dialogs.has_aborted = True
+        await self._write(command)
+
+    async def _write(self, record: Record) -> None:
+        line = encode_record(record)
         self._step("in", line)
         self._trace.note("in", line.decode().rstrip("\n"))
-        await self._to_agent.send_all(line)
+        async with self._writing:
+            await self._to_agent.send_all(line)
 
     def _step(self, direction: Direction, line: bytes) -> None:
         self.steps.append(step_of(len(self.steps) + 1, direction, line, trio.current_time() - self._begun_s))
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> tuple[float, Record] | None:
+        """Take a line; return what is answered to it by itself, and after how many seconds."""
+        answer = None
         self._step("out", line)
         self._trace.note("out", line.decode("utf-8", "replace"))
         try:
             record = parse_record(line)
         except NotARecord as error:
             self._report("framing", f"not a record: {error}: {line[:200]!r}")
-            return
+            return None
         match record.get("type"):
             case "agent_start":
                 self._is_running = True
@@ -211,10 +258,13 @@ class Client:
                 self._is_running = False
             case "response":
                 self._settle(record)
+            case "extension_ui_request" if self._dialogs is not None:
+                answer = self._dialogs.take(record)
             case _:
                 pass
         self._changed.set()
         self._changed = trio.Event()
+        return answer
 
     def _settle(self, response: Record) -> None:
         command = self._owed.pop(str(response.get("id")), None)
@@ -222,6 +272,8 @@ class Client:
             self._report("answers", f"a response that nothing asked for: {response}")
             return
         data = as_record(response.get("data"))
+        if self._dialogs is not None and command["type"] == "new_session" and data.get("cancelled") is not True:
+            self._dialogs.leave_session()
         if (message := self._ledger.messages.get(command.get("messageId", ""))) is not None:
             message.is_accepted = message.is_accepted or response["success"]
             message.is_rejected = not response["success"]

@@ -11,10 +11,12 @@
 Nothing here knows how the agent does that. Sources: the rules named, `pinnace_spec.observers`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pinnace_fuzz.session_verdict import Files, entries_of, queue_operations, text_of
+from pinnace_fuzz.records import Record
+from pinnace_fuzz.session_verdict import Files, entries_of, own_operations, text_of
 from pinnace_fuzz.simulation.client import Ledger
 from pinnace_spec.observers.edge import as_record, out_kind
 from pinnace_spec.observers.judge import judge
@@ -33,7 +35,7 @@ class _Fates(NamedTuple):
     """What the files say of messages, by id."""
 
     delivered: Mapping[str, int]
-    """How often."""
+    """How often. Copies of an entry in other sessions do not count."""
     queued: frozenset[str]
     returned: frozenset[str]
 
@@ -44,6 +46,10 @@ def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
     for message_id, message in ledger.messages.items():
         delivered = fates.delivered.get(message_id, 0)
         is_queued, is_returned = message_id in fates.queued, message_id in fates.returned
+        if message.is_astride:  # no session knows what another one has done with it
+            if message.is_accepted and not (delivered or is_queued or is_returned):
+                yield f"{message_id} was accepted and is in no file"
+            continue
         if delivered > 1:
             yield f"{message_id} was delivered {delivered} times"
         if not message.is_accepted:
@@ -77,14 +83,21 @@ def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str
         yield f"no queue_update before record {end}, and the first response is {first.number}: {len(left)} were queued"
 
 
-def find_violations(steps: Sequence[Step], end: End, *, is_fresh: bool, has_failed: bool) -> Iterable[str]:
+def find_violations(
+    steps: Sequence[Step], end: End, *, is_fresh: bool, has_failed: bool, has_extensions: bool
+) -> Iterable[str]:
     """Judge the records of one life of the agent by the specification's observers.
 
     Without their times: the client reads late, whenever the seed wants it. Where the disk has failed, without the
     observer of the queue's reports: messages whose return can't be saved are queued again (R-QUE-12), which it takes
     for others.
     """
-    report = judge(steps, end, generation(_PROFILE), Checks(is_fresh=is_fresh, is_ours=True, has_times=False))
+    report = judge(
+        steps,
+        end,
+        generation(_PROFILE),
+        Checks(is_fresh=is_fresh, is_ours=True, has_times=False, has_extensions=has_extensions),
+    )
     for verdict in report.verdicts:
         if verdict.level == "violation" and not (has_failed and verdict.invariant == _QUEUE_REPORTS):
             yield f"{verdict.invariant} ({', '.join(verdict.rules)}): {verdict.text}"
@@ -92,9 +105,15 @@ def find_violations(steps: Sequence[Step], end: End, *, is_fresh: bool, has_fail
 
 def find_repeated(files: Files) -> Iterable[str]:
     """Find names that a session has got twice, though each was sent in one command: its id was used again."""
-    names = [entry["name"] for data in files.values() for entry in entries_of(data) if entry["type"] == "session_info"]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"the command that names the session {name!r} was executed {names.count(name)} times"
+    found = {  # once for each entry: copies of a session have its entries
+        (entry["name"], entry["id"])
+        for data in files.values()
+        for entry in entries_of(data)
+        if entry["type"] == "session_info"
+    }
+    for name, count in sorted(Counter(name for name, _ in found).items()):
+        if count > 1:
+            yield f"the command that names the session {name!r} was executed {count} times"
 
 
 def session_files(contents: Mapping[str, bytes]) -> Files:
@@ -103,12 +122,12 @@ def session_files(contents: Mapping[str, bytes]) -> Files:
 
 
 def _fates(files: Files) -> _Fates:
-    delivered: dict[str, int] = {}
+    delivered: dict[str, set[str]] = {}
     queued: set[str] = set()
     returned: set[str] = set()
     for data in files.values():
         waiting: set[str] = set()
-        for operation in queue_operations(data):
+        for operation in own_operations(data):
             match operation:
                 case {"op": "add", "messageId": str(message_id)}:
                     waiting.add(message_id)
@@ -119,14 +138,14 @@ def _fates(files: Files) -> _Fates:
                         returned.update(message_ids)
                 case _:
                     pass
-        latest: tuple[str | None, str] | None = None
+        latest: Record | None = None
         for entry in entries_of(data):
             if entry["type"] == "message" and entry["message"].get("role") == "user" and text_of(entry["message"]):
-                message_id = str(entry.get("messageId"))
-                delivered[message_id] = delivered.get(message_id, 0) + 1
-                latest = entry.get("parentId"), message_id
-            elif entry.get("customType") == _LEAF and latest is not None and latest[0] == entry.get("parentId"):
+                delivered.setdefault(str(entry.get("messageId")), set()).add(entry["id"])
+                latest = entry
+            elif entry.get("customType") == _LEAF and latest is not None and latest["parentId"] == entry["parentId"]:
                 # Readers go on from before the message: its prompt was rejected when it was written.
-                delivered[latest[1]] -= 1
+                delivered[str(latest.get("messageId"))].discard(latest["id"])
         queued |= waiting
-    return _Fates(delivered, frozenset(queued - delivered.keys()), frozenset(returned))
+    counts = {message_id: len(entries) for message_id, entries in delivered.items()}
+    return _Fates(counts, frozenset(queued - counts.keys()), frozenset(returned))

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import trio
 
 from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
-from pinnace_fuzz.simulation.client import Ledger, SentMessage
+from pinnace_fuzz.simulation.client import Ledger, SentMessage, draw_text
 from pinnace_fuzz.simulation.hosted.connections import Connect, Connection, Frames, control, data
 from pinnace_fuzz.simulation.hosted.events import Cursor, EventLog, EventReader
 from pinnace_fuzz.simulation.parts import Parts
@@ -27,12 +27,60 @@ _NEXT_S: Final = (0.01, 0.5, 2.0)
 _LEAVING_S: Final = 60.0
 _ACTIONS: Final = (
     *(("prompt", 5), ("steer", 4), ("follow_up", 4), ("abort", 2), ("get_state", 1), ("get_messages", 1)),
-    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
+    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 2), ("compact", 1), ("abort_retry", 1)),
+    *(("new_session", 0.4), ("switch_session", 0.4), ("fork", 0.4)),
 )
+REPLACING: Final = frozenset({"new_session", "switch_session", "fork"})
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
 _CUTS: Final = 0.06
 """How often the client's process ends behind a command, and how often it leaves in order."""
+
+
+class Sessions:
+    """The sessions of an agent, as its clients know them: which there are, and which is the current one."""
+
+    def __init__(self, ledger: Ledger, report: Callable[[str, str], None]) -> None:
+        """Know none."""
+        self.paths: dict[str, None] = {}
+        self.entries: dict[str, None] = {}
+        """Of messages of the user, in whatever session."""
+        self._ledger = ledger
+        self._report = report
+        self._open: set[tuple[str, str]] = set()
+        """Commands that may replace it, by client and id, and have no answer."""
+        self._current: object = None
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether another one may become the current one at any moment."""
+        return bool(self._open)
+
+    def send(self, client: str, command: Record) -> None:
+        """A command is sent."""
+        if command["type"] in REPLACING:
+            self._open.add((client, command["id"]))
+            self._current = None
+            self._ledger.leave_session()
+
+    def answer(self, client: str, command: Record, response: Record) -> None:
+        """A command is answered."""
+        data = as_record(response.get("data"))
+        if command["type"] in REPLACING:
+            self._open.discard((client, command["id"]))
+            self._ledger.leave_session()
+        elif command["type"] == "get_state" and response["success"]:
+            if isinstance(path := data.get("sessionFile"), str):
+                self.paths[path] = None
+            self._see(data)
+
+    def _see(self, state: Record) -> None:
+        """Compare the session with the one of the last answer: only a command replaces it, and no crash."""
+        if self.is_changing:
+            return
+        if self._current not in (None, state.get("sessionId")) and state.get("messageCount"):
+            self._report("sessions", f"the session is {state.get('sessionId')}, and was {self._current}")
+        self._current = state.get("sessionId") if state.get("messageCount") else None
 
 
 class Surroundings(NamedTuple):
@@ -41,6 +89,7 @@ class Surroundings(NamedTuple):
     trace: Trace
     ledger: Ledger
     events: EventLog
+    sessions: "Sessions"
     report: Callable[[str, str], None]
     """Takes the source and the text of a finding."""
     parts: Parts
@@ -139,8 +188,9 @@ class HostedClient:
         self._around.trace.note(f"{self.name} control", payload.decode())
         record = parse_record(payload + b"\n")
         if record["type"] == "refused" and self._cursor is not None:
-            # Of an agent that has a cursor, everything that it needs to begin again is on the disk.
-            self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
+            if not self._around.events.has_failed:
+                # Of an agent that has a cursor, everything that it needs to begin again is on the disk.
+                self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
             self._cursor = None
 
     def _take(self, line: bytes, events: EventReader) -> None:
@@ -161,6 +211,8 @@ class HostedClient:
                     self._is_running = True
                 case "agent_settled" | "agent_restarted" | "attached":
                     self._is_running = False
+                case "message_start" if "messageId" in record:
+                    around.sessions.entries[record["entryId"]] = None
                 case _:
                     pass
         self._changed.set()
@@ -215,11 +267,11 @@ class HostedClient:
             case "prompt" | "steer" | "follow_up":
                 ledger = self._around.ledger
                 number = len(ledger.messages)
-                text = f"message {number:04}" + " and more" * draws.choice((0, 0, 0, 5, 400))
+                text = draw_text(draws, number)
                 command |= {"message": text, "messageId": f"m{number}"}
                 if name == "prompt" and draws.random() < 0.7:
                     command["streamingBehavior"] = draws.choice(("steer", "followUp"))
-                message = SentMessage(dict(command), text, is_elsewhere=False)
+                message = SentMessage(dict(command), text, False, is_astride=self._around.sessions.is_changing)
                 ledger.messages[command["messageId"]] = ledger.by_text[text] = message
             case "abort":
                 command["queue"] = draws.choice(("hold", "clear", "continue"))
@@ -227,6 +279,12 @@ class HostedClient:
                 command["by"] = f"{self.name}-w{self._sent}"
             case "set_session_name":
                 command["name"] = f"name {self.name} {self._sent}"
+            case "switch_session":
+                paths = [*self._around.sessions.paths]
+                command = {**command, "sessionPath": draws.choice(paths)} if paths else {"type": "get_state"}
+            case "fork":
+                entries = [*self._around.sessions.entries]
+                command = {**command, "entryId": draws.choice(entries)} if entries else {"type": "get_state"}
             case _:
                 pass
         return self._new(command)
@@ -240,6 +298,7 @@ class HostedClient:
     async def _send(self, connection: Connection, command: Record) -> None:
         line = encode_record(command)
         self._open.add(command["id"])
+        self._around.sessions.send(self.name, command)
         self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
         await connection.to_host.send_all(data(line))
 
@@ -252,8 +311,10 @@ class HostedClient:
             return
         self._open.discard(identity)
         answer = as_record(response.get("data"))
+        around.sessions.answer(self.name, command, response)
         if (message := around.ledger.messages.get(command.get("messageId", ""))) is not None:
             message.is_accepted = message.is_accepted or response["success"]
+            message.is_rejected = not response["success"]
             message.is_returned = message.is_returned or answer.get("state") == "returned"
         returned = answer if command["type"] == "clear_queue" else as_record(answer.get("cleared"))
         for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
