@@ -254,6 +254,9 @@ class _Boot(Span[Fault]):
             host = self._start_host(listening, starter)
             await host.ended.wait()
             if host.error is not None and not host.has_crashed:
+                if self._plan.disk.no_space:  # it may not start
+                    self.world.trace.note("host", f"has not started: {host.error}")
+                    continue
                 self.report("failure", f"the host has raised {host.error!r}")
                 return
             if self._is_ending:
