@@ -29,6 +29,8 @@ _ACTIONS: Final = (
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
 _REPEATS: Final = 0.7
+_SECOND_TRIES: Final = 0.2
+"""How often a message that was rejected is sent again to the next process."""
 _DIALOGS: Final = 0.25
 """How often a command opens a dialog, where the agent has the extension for it."""
 _SECOND_ABORTS: Final = 0.3
@@ -57,6 +59,8 @@ class SentMessage:
     """The last answer was an error."""
     is_returned: bool = False
     """An answer has returned it."""
+    is_sent_on: bool = False
+    """The model has answered behind its delivery."""
 
 
 @dataclass(slots=True)
@@ -67,6 +71,27 @@ class Ledger:
     by_text: dict[str, SentMessage] = field(default_factory=dict[str, SentMessage])
     withdrawals: dict[str, Record] = field(default_factory=dict[str, Record])
     """By their `by`."""
+    withdrawn: set[str] = field(default_factory=set[str])
+    """The `by` of those that were answered with success."""
+    is_trusted: bool = True
+    """Whether no disk has failed until now."""
+
+    def settle(self, command: Record, response: Record) -> str | None:
+        """Take an answer; return what is wrong with the texts that it returns."""
+        data = as_record(response.get("data"))
+        if (message := self.messages.get(command.get("messageId", ""))) is not None:
+            message.is_accepted = message.is_accepted or response["success"]
+            message.is_rejected = not response["success"]
+            message.is_returned = message.is_returned or data.get("state") == "returned"
+        if command["type"] == "clear_queue" and response["success"]:
+            self.withdrawals.pop(command["by"], None)
+            self.withdrawn.add(command["by"])
+        returned = data if command["type"] == "clear_queue" else as_record(data.get("cleared"))
+        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
+            if (message := self.by_text.get(text)) is None:
+                return f"a text was returned that was never sent: {text[:80]!r}"
+            message.is_returned = True
+        return None
 
     def leave_session(self) -> None:
         """A command is sent, or answered, that replaces the session."""
@@ -78,6 +103,30 @@ class Ledger:
         if (message := self.messages.get(command.get("messageId", ""))) is not None:
             message.is_elsewhere = True
         self.withdrawals.pop(command.get("by", ""), None)
+
+
+class Deliveries:
+    """What has been delivered to the model, as the records of one connection show it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Begin outside of a run."""
+        self._ledger = ledger
+        self._waiting: list[str] = []
+
+    def take(self, record: Record) -> None:
+        """Take an event. Without its disk an agent asks the model all the same, so nothing is noted then."""
+        match record:
+            case {"type": "agent_start" | "agent_settled"}:
+                self._waiting.clear()
+            case {"type": "message_start", "messageId": str(message_id)}:
+                self._waiting.append(message_id)
+            case {"type": "message_update"} if self._waiting and self._ledger.is_trusted:
+                for message_id in self._waiting:
+                    if (message := self._ledger.messages.get(message_id)) is not None:
+                        message.is_sent_on = True
+                self._waiting.clear()
+            case _:
+                pass
 
 
 class Client:
@@ -123,6 +172,7 @@ class Client:
         self._changed = trio.Event()
         self._begun_s = trio.current_time()
         self._writing = trio.Lock()
+        self._deliveries = Deliveries(ledger)
         self._dialogs = Dialogs(draws, report) if has_dialogs else None
 
     async def read(self) -> None:
@@ -147,8 +197,9 @@ class Client:
     async def drive(self, count: int) -> None:
         """Repeat what was not answered, send so many commands, wait until all is quiet, and close stdin."""
         for message in tuple(self._ledger.messages.values()):
-            is_open = not (message.is_accepted or message.is_rejected or message.is_elsewhere)
-            if is_open and self._draws.random() < _REPEATS:
+            if message.is_accepted or message.is_elsewhere:
+                continue
+            if self._draws.random() < (_SECOND_TRIES if message.is_rejected else _REPEATS):
                 await self._send(dict(message.command))
         for withdrawal in tuple(self._ledger.withdrawals.values()):
             if self._draws.random() < _REPEATS:
@@ -251,6 +302,7 @@ class Client:
         except NotARecord as error:
             self._report("framing", f"not a record: {error}: {line[:200]!r}")
             return None
+        self._deliveries.take(record)
         match record.get("type"):
             case "agent_start":
                 self._is_running = True
@@ -274,15 +326,5 @@ class Client:
         data = as_record(response.get("data"))
         if self._dialogs is not None and command["type"] == "new_session" and data.get("cancelled") is not True:
             self._dialogs.leave_session()
-        if (message := self._ledger.messages.get(command.get("messageId", ""))) is not None:
-            message.is_accepted = message.is_accepted or response["success"]
-            message.is_rejected = not response["success"]
-            message.is_returned = message.is_returned or data.get("state") == "returned"
-        if command["type"] == "clear_queue" and response["success"]:
-            self._ledger.withdrawals.pop(command["by"], None)
-        returned = data if command["type"] == "clear_queue" else as_record(data.get("cleared"))
-        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
-            if (message := self._ledger.by_text.get(text)) is None:
-                self._report("deliveries", f"a text was returned that was never sent: {text[:80]!r}")
-            else:
-                message.is_returned = True
+        if (problem := self._ledger.settle(command, response)) is not None:
+            self._report("deliveries", problem)

@@ -38,6 +38,8 @@ class _Fates(NamedTuple):
     """How often. Copies of an entry in other sessions do not count."""
     queued: frozenset[str]
     returned: frozenset[str]
+    withdrawn: Mapping[str, frozenset[str]]
+    """Those that a `clear_queue` has returned, by its `by`."""
 
 
 def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
@@ -53,13 +55,22 @@ def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
         if delivered > 1:
             yield f"{message_id} was delivered {delivered} times"
         if not message.is_accepted:
+            if message.is_rejected and ledger.is_trusted and delivered:
+                yield f"{message_id} was rejected and is delivered"
             continue
         if not (delivered or is_queued or is_returned):
             yield f"{message_id} was accepted and is in no file"
         if delivered and is_returned:
             yield f"{message_id} was delivered and returned"
+        if message.is_sent_on and not delivered:
+            yield f"{message_id} was sent to the model and is not delivered in any file"
         if message.is_returned and (delivered or is_queued):
             yield f"{message_id} was returned to the client and is {'delivered' if delivered else 'queued'}"
+
+    for by, message_ids in fates.withdrawn.items():
+        for message_id in sorted(message_ids if by in ledger.withdrawn else ()):
+            if (message := ledger.messages.get(message_id)) is not None and not message.is_returned:
+                yield f"{message_id} was returned by {by}, and no answer has it"
 
 
 def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str]:
@@ -116,6 +127,14 @@ def find_repeated(files: Files) -> Iterable[str]:
             yield f"the command that names the session {name!r} was executed {count} times"
 
 
+def find_unnamed(names: Iterable[str], files: Files) -> Iterable[str]:
+    """Find names that an answer has confirmed, and that no session has got."""
+    found = {entry["name"] for data in files.values() for entry in entries_of(data) if entry["type"] == "session_info"}
+    for name in names:
+        if name not in found:
+            yield f"the command that names the session {name!r} was answered and not executed"
+
+
 def session_files(contents: Mapping[str, bytes]) -> Files:
     """Choose the session files."""
     return {name: data for name, data in contents.items() if name.endswith(".jsonl")}
@@ -125,6 +144,7 @@ def _fates(files: Files) -> _Fates:
     delivered: dict[str, set[str]] = {}
     queued: set[str] = set()
     returned: set[str] = set()
+    withdrawn: dict[str, set[str]] = {}
     for data in files.values():
         waiting: set[str] = set()
         for operation in own_operations(data):
@@ -136,6 +156,8 @@ def _fates(files: Files) -> _Fates:
                     waiting.difference_update(message_ids)
                     if op == "remove":
                         returned.update(message_ids)
+                    if operation.get("reason") == "clear_queue":
+                        withdrawn.setdefault(str(operation.get("by")), set()).update(message_ids)
                 case _:
                     pass
         latest: Record | None = None
@@ -148,4 +170,5 @@ def _fates(files: Files) -> _Fates:
                 delivered[str(latest.get("messageId"))].discard(latest["id"])
         queued |= waiting
     counts = {message_id: len(entries) for message_id, entries in delivered.items()}
-    return _Fates(counts, frozenset(queued - counts.keys()), frozenset(returned))
+    still = {by: frozenset(message_ids & returned) for by, message_ids in withdrawn.items()}
+    return _Fates(counts, frozenset(queued - counts.keys()), frozenset(returned), still)

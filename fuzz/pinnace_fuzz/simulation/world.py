@@ -180,6 +180,7 @@ class Span(Generic[FaultT]):
         """Run it to its end, with a disk that fails."""
         world = self.world
         world.disk.faults = disk_faults
+        world.ledger.is_trusted = world.ledger.is_trusted and disk_faults == EMPTY_FAULTS
         world.disk.on_operation = self.on_operation
         with scheduled_by(world.draws(f"schedule {self.number}"), is_held):
             trio.run(live, clock=self.clock, instruments=[StepCounter(self.on_step)])

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 import trio
 
 from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
-from pinnace_fuzz.simulation.client import Ledger, SentMessage, draw_text
+from pinnace_fuzz.simulation.client import Deliveries, Ledger, SentMessage, draw_text
 from pinnace_fuzz.simulation.hosted.connections import Connect, Connection, Frames, control, data
 from pinnace_fuzz.simulation.hosted.events import Cursor, EventLog, EventReader
 from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.trace import Trace
-from pinnace_spec.observers.edge import as_record, texts
+from pinnace_spec.observers.edge import as_record
 
 AGENT: Final = "main"
 PATIENCE_S: Final = 300.0
@@ -45,6 +45,8 @@ class Sessions:
         self.paths: dict[str, None] = {}
         self.entries: dict[str, None] = {}
         """Of messages of the user, in whatever session."""
+        self.names: list[str] = []
+        """Names that were given to sessions in this boot of the machine."""
         self._ledger = ledger
         self._report = report
         self._open: set[tuple[str, str]] = set()
@@ -137,6 +139,9 @@ class HostedClient:
         self._open: set[str] = set()
         """The ids that the current connection has sent, and that are not answered."""
         self._is_running = False
+        self._crashes: dict[str, int] = {}
+        """How many processes had crashed when a command was sent first, by its id."""
+        self._deliveries = Deliveries(around.ledger)
         self._changed = trio.Event()
 
     async def live(self, count: int, connect: Connect) -> None:
@@ -155,6 +160,7 @@ class HostedClient:
         around = self._around
         self._open = set()
         self._is_running = False
+        self._deliveries = Deliveries(around.ledger)
         reader = EventReader(around.events, self._cursor)
         is_done = False
         try:
@@ -188,7 +194,7 @@ class HostedClient:
         self._around.trace.note(f"{self.name} control", payload.decode())
         record = parse_record(payload + b"\n")
         if record["type"] == "refused" and self._cursor is not None:
-            if not self._around.events.has_failed:
+            if self._around.ledger.is_trusted:
                 # Of an agent that has a cursor, everything that it needs to begin again is on the disk.
                 self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
             self._cursor = None
@@ -205,6 +211,7 @@ class HostedClient:
             self._settle(record)
         else:
             events.take(record, line)
+            self._deliveries.take(record)
             self._cursor = events.cursor
             match record.get("type"):
                 case "agent_start":
@@ -299,6 +306,7 @@ class HostedClient:
         line = encode_record(command)
         self._open.add(command["id"])
         self._around.sessions.send(self.name, command)
+        self._crashes.setdefault(command["id"], self._around.events.crashes)
         self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
         await connection.to_host.send_all(data(line))
 
@@ -310,18 +318,14 @@ class HostedClient:
             around.report("answers", f"{self.name}: a response that nothing asked for on its connection: {response}")
             return
         self._open.discard(identity)
-        answer = as_record(response.get("data"))
         around.sessions.answer(self.name, command, response)
-        if (message := around.ledger.messages.get(command.get("messageId", ""))) is not None:
-            message.is_accepted = message.is_accepted or response["success"]
-            message.is_rejected = not response["success"]
-            message.is_returned = message.is_returned or answer.get("state") == "returned"
-        returned = answer if command["type"] == "clear_queue" else as_record(answer.get("cleared"))
-        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
-            if (message := around.ledger.by_text.get(text)) is None:
-                around.report("deliveries", f"a text was returned that was never sent: {text[:80]!r}")
-            else:
-                message.is_returned = True
+        if (problem := around.ledger.settle(command, response)) is not None:
+            around.report("deliveries", problem)
+        is_unknown = response.get("errorCode") == "outcome_unknown"
+        if is_unknown and around.events.crashes == self._crashes.pop(identity, -1) and around.ledger.is_trusted:
+            around.report("answers", f"{self.name}: nothing has crashed, and the outcome is unknown: {response}")
+        if command["type"] == "set_session_name" and response["success"]:
+            around.sessions.names.append(command["name"])
 
 
 async def audit(connection: Connection, around: Surroundings) -> None:

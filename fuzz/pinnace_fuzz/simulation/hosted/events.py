@@ -29,8 +29,8 @@ class EventLog:
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         """Begin empty; `report` takes the source and the text of a finding."""
-        self.has_failed = False
-        """Whether a disk may have failed: then a crash of the machine takes even what was written long before."""
+        self.crashes = 0
+        """How many processes have crashed until now."""
         self.may_have_gaps = False
         """Whether the machine has crashed, or a disk has failed."""
         self.journals: list[str] = []

@@ -18,7 +18,7 @@ from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch, Starter
 from pinnace_fuzz.simulation.hosted.client import HostedClient, Sessions, Surroundings, audit
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
 from pinnace_fuzz.simulation.hosted.events import EventLog
-from pinnace_fuzz.simulation.oracles import find_repeated
+from pinnace_fuzz.simulation.oracles import find_repeated, find_unnamed
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import HostProgram, Program
 from pinnace_fuzz.simulation.results import SESSION, History
@@ -39,7 +39,8 @@ _RESTARTS_S: Final = (0.0, 0.01, 0.5, 3.0, 10.0)
 _PAUSES_S: Final = (0.01, 0.5, 4.0, 9.0, 40.0)
 """For which a process is stopped."""
 _IDLE_S: Final = (20.0, 1800.0)
-_JOURNAL_BYTES: Final = 64 * 1024 * 1024
+_JOURNAL_BYTES: Final = (64 * 1024 * 1024,) * 4 + (64 * 1024,)
+"""With little, old records are dropped."""
 _HOST_DESCRIPTORS: Final = 8
 """Most files that a host with one agent has open, beside one for each client."""
 
@@ -98,6 +99,8 @@ class _Scene:
         world.disk.on_second_writer = lambda file: world.report("leases", f"two processes write file {file} in turns")
         self.agent_folder = world.sessions.parent / "agent"
         self.events = EventLog(world.report)
+        self.journal_bytes = world.draws("journal").choice(_JOURNAL_BYTES)
+        self.events.may_have_gaps = self.journal_bytes < _JOURNAL_BYTES[0]
         names_session = ("--session-id", SESSION) if world.draws("session").random() < 0.5 else ()
         self.around = Surroundings(
             world.trace,
@@ -161,12 +164,17 @@ class _Boot(Span[Fault]):
         world.trace.note("boot", f"{self.number} {plan}")
         world.write_script(self.number, trouble=plan.trouble)
         if plan.disk != EMPTY_FAULTS:
-            of.events.may_have_gaps = of.events.has_failed = True
+            of.events.may_have_gaps = True
         self.run(self._live, plan.disk, is_held)
+        of.events.crashes += 1
         if self.has_crashed:
             of.events.may_have_gaps = True
             world.disk.lose_power()
         world.find_lost()
+        if not self.has_crashed and world.ledger.is_trusted:
+            for text in find_unnamed(of.around.sessions.names, world.session_files()):
+                world.report("commands", text)
+        of.around.sessions.names.clear()
         for text in find_repeated(world.session_files()):
             world.report("commands", text)
         for defect in world.log.defects:
@@ -198,6 +206,7 @@ class _Boot(Span[Fault]):
             return
         if not fault.pause_s:
             trace.note("crash", process.name)
+            self._of.events.crashes += 1
             process.crash()
         elif not process.is_stopped:
             trace.note("stop", f"{process.name} {fault.pause_s}")
@@ -292,7 +301,7 @@ class _Boot(Span[Fault]):
             self._wall_time_s,
             self.clock.current_time,
             idle_s=plan.idle_s,
-            journal_bytes=_JOURNAL_BYTES,
+            journal_bytes=self._of.journal_bytes,
             on_crash=plan.on_crash,
         )
         return 0
