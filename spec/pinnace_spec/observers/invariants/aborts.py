@@ -69,6 +69,9 @@ class Aborted(Automaton):
                 )
                 self.report(what, abort.number, begun, number)
                 return
+        # So does a later abort with `continue`, whatever has been sent since and may not be read yet.
+        release = queues.last_release
+        is_released = is_released or (release is not None and release.number > abort.number)
         is_owed = queues.pending > 0 and (is_released or not queues.is_held)
         if self.fold.generation.has_settled and work.run_started > work.settled and not continues and not is_owed:
             what = f"record {number} answers the abort of record {abort.number}"

@@ -133,6 +133,7 @@ class TextsConserved(Automaton):
         checks = self.fold.checks
         if end.how != "exit" or not checks.has_inputs or checks.has_extensions:
             return
+        self._judge_emptied(self.fold.work.settled)
         queues = self.fold.queues
         shown = {id(text) for view in queues.view.values() for text in view}
         for text in queues.texts:
