@@ -16,14 +16,13 @@ from pinnace_fuzz.simulation.dialogs import Dialogs
 from pinnace_fuzz.simulation.streams import Pipe
 from pinnace_fuzz.simulation.trace import Trace
 from pinnace_spec.observers.edge import as_record, texts
-from pinnace_spec.observers.trace_file import step_of
 from pinnace_spec.observers.verdicts import Direction, Step
 
 # A person's patience, in simulated seconds: then the run is aborted, and what is not answered then never is.
 _PATIENCE_S: Final = 300.0
 _ACTIONS: Final = (
     *(("prompt", 5), ("steer", 4), ("follow_up", 4), ("abort", 2), ("get_state", 1), ("get_messages", 1)),
-    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
+    *(("get_queue", 1), ("clear_queue", 2), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
     *(("new_session", 1), ("set_steering_mode", 1), ("set_follow_up_mode", 1)),
 )
 _NAMES: Final = [name for name, _ in _ACTIONS]
@@ -33,6 +32,7 @@ _SECOND_TRIES: Final = 0.2
 """How often a message that was rejected is sent again to the next process."""
 _DIALOGS: Final = 0.25
 """How often a command opens a dialog, where the agent has the extension for it."""
+_LEAVING: Final = frozenset({"abort", "new_session"})
 _SECOND_ABORTS: Final = 0.3
 """How often an abort follows another one at once."""
 _LENGTHS: Final = (0, 0, 0, 0, 5, 5, 400, 1500)
@@ -71,6 +71,8 @@ class Ledger:
     by_text: dict[str, SentMessage] = field(default_factory=dict[str, SentMessage])
     withdrawals: dict[str, Record] = field(default_factory=dict[str, Record])
     """By their `by`."""
+    count: int = 0
+    """How many there were."""
     withdrawn: set[str] = field(default_factory=set[str])
     """The `by` of those that were answered with success."""
     is_trusted: bool = True
@@ -215,6 +217,8 @@ class Client:
                 await self._send({"type": "abort", "queue": command["queue"]})
         await self._quiet()
         self._is_ending = True
+        if self._dialogs is not None:
+            self._dialogs.leave()
         self._to_agent.end()
 
     async def _pause(self) -> None:
@@ -254,7 +258,8 @@ class Client:
             case "abort":
                 return {"type": name, "queue": draws.choice(("hold", "clear", "continue"))}
             case "clear_queue":
-                withdrawal = {"type": name, "by": f"w{len(self._ledger.withdrawals)}"}
+                self._ledger.count += 1
+                withdrawal = {"type": name, "by": f"w{self._ledger.count}"}
                 self._ledger.withdrawals[withdrawal["by"]] = withdrawal
                 return dict(withdrawal)
             case "set_session_name":
@@ -278,30 +283,32 @@ class Client:
         command["id"] = f"c{len(self.steps)}-{self._draws.getrandbits(16):04x}"
         self._owed[command["id"]] = command
         self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
-        if self._dialogs is not None and command["type"] in ("abort", "new_session"):
-            self._dialogs.has_aborted = True
+        if self._dialogs is not None and command["type"] in _LEAVING:
+            self._dialogs.leave()
         await self._write(command)
 
     async def _write(self, record: Record) -> None:
         line = encode_record(record)
-        self._step("in", line)
+        self._step("in", line, record)
         self._trace.note("in", line.decode().rstrip("\n"))
         async with self._writing:
             await self._to_agent.send_all(line)
 
-    def _step(self, direction: Direction, line: bytes) -> None:
-        self.steps.append(step_of(len(self.steps) + 1, direction, line, trio.current_time() - self._begun_s))
+    def _step(self, direction: Direction, line: bytes, record: Record | None) -> None:
+        text, at_s = line.decode("utf-8", "surrogateescape").removesuffix("\n"), trio.current_time() - self._begun_s
+        self.steps.append(Step(len(self.steps) + 1, direction, text, record, at_s, 0))
 
     def _take(self, line: bytes) -> tuple[float, Record] | None:
         """Take a line; return what is answered to it by itself, and after how many seconds."""
         answer = None
-        self._step("out", line)
         self._trace.note("out", line.decode("utf-8", "replace"))
         try:
             record = parse_record(line)
         except NotARecord as error:
+            self._step("out", line, None)
             self._report("framing", f"not a record: {error}: {line[:200]!r}")
             return None
+        self._step("out", line, record)
         self._deliveries.take(record)
         match record.get("type"):
             case "agent_start":
@@ -323,8 +330,7 @@ class Client:
         if command is None:
             self._report("answers", f"a response that nothing asked for: {response}")
             return
-        data = as_record(response.get("data"))
-        if self._dialogs is not None and command["type"] == "new_session" and data.get("cancelled") is not True:
-            self._dialogs.leave_session()
+        if self._dialogs is not None and command["type"] in _LEAVING:
+            self._dialogs.leave(is_answered=True)
         if (problem := self._ledger.settle(command, response)) is not None:
             self._report("deliveries", problem)

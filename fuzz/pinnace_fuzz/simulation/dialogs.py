@@ -57,6 +57,8 @@ class _Dialog:
     answer: str | None = None
     """What was answered, as the extension reports it; None: nothing yet."""
     is_over: bool = False
+    is_left: bool = False
+    """An abort, or another session, may have ended it without a notification."""
 
 
 class Dialogs:
@@ -64,17 +66,18 @@ class Dialogs:
 
     def __init__(self, draws: random.Random, report: Callable[[str, str], None]) -> None:
         """Know none."""
-        self.has_aborted = False
-        """Whether an abort was sent: it gives each open dialog the value of none."""
         self._draws = draws
         self._report = report
         self._count = 0
+        self._leaving = 0
+        """How many of the commands that end dialogs are not answered."""
         self._by_title: dict[str, _Dialog] = {}
 
     @property
     def is_open(self) -> bool:
         """Whether a dialog has no outcome that will have one by itself."""
-        return any(not each.is_over and (each.has_limit or each.answer is not None) for each in self._by_title.values())
+        open_ones = (each for each in self._by_title.values() if not (each.is_over or each.is_left))
+        return any(each.has_limit or each.answer is not None for each in open_ones)
 
     def command(self) -> Record:
         """Draw a command that opens a dialog."""
@@ -90,9 +93,9 @@ class Dialogs:
         if record["method"] not in _METHODS:
             return None
         title, method = record["title"], record["method"]
-        if title in self._by_title:
+        if title in self._by_title and not self._by_title[title].is_left:
             self._report("dialogs", f"the dialog {title!r} was opened twice")
-        self._by_title[title] = _Dialog(record["id"], method, "timeout" in record)
+        self._by_title[title] = _Dialog(record["id"], method, "timeout" in record, is_left=self._leaving > 0)
         value = self._draws.choice(("a", "b"))
         response: Record = {"type": "extension_ui_response", "id": record["id"]}
         match method:
@@ -110,9 +113,11 @@ class Dialogs:
             dialog.answer = str(response.get("confirmed", response.get("value")))
         return response
 
-    def leave_session(self) -> None:
-        """The session was replaced: nothing of its extension is reported any more, and another one begins anew."""
-        self._by_title.clear()
+    def leave(self, *, is_answered: bool = False) -> None:
+        """An abort, a command that replaces the session, or the end of stdin is sent, or answered."""
+        self._leaving += -1 if is_answered else 1
+        for dialog in self._by_title.values():
+            dialog.is_left = True
 
     def _end(self, text: str) -> None:
         title, _, value = text.partition("=")
@@ -122,6 +127,6 @@ class Dialogs:
             return
         dialog.is_over = True
         none = _NONE[dialog.method]
-        may_be_none = dialog.has_limit or self.has_aborted
+        may_be_none = dialog.has_limit or dialog.is_left
         if value != dialog.answer and not (value == none and may_be_none):
             self._report("dialogs", f"the outcome of {title!r} is {value}, and the answer was {dialog.answer}")

@@ -16,7 +16,7 @@ READ_FILE: Final = "notes.txt"
 """A file in the working folder, which calls read."""
 TOOLS: Final = "read,ls"
 _TURNS: Final = 60
-_LONG_TURNS: Final = 0.02
+_LONG_TURNS: Final = 0.03
 _KEPT_TOKENS: Final = (20_000, 500, 50)
 """How much of a conversation a compaction keeps: with little, most of them find something to summarise."""
 _WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven")
@@ -50,13 +50,12 @@ def draw_settings(draws: random.Random) -> bytes:
 
 
 def _turn(draws: random.Random, trouble: float) -> dict[str, object]:
-    turn: dict[str, object] = {
-        "text": [f"{draws.choice(_WORDS)} " for _ in range(draws.randrange(1, 12))],
-        "delay_ms": draws.choice(_DELAYS_MS),
-    }
-    if draws.random() < _LONG_TURNS:  # more than a client's pipe takes while it does not read
-        turn["text"] = [f"{draws.choice(_WORDS)} " * 100 for _ in range(40)]
-    if draws.random() < 0.3:
+    text = [f"{draws.choice(_WORDS)} " for _ in range(draws.randrange(1, 12))]
+    is_long = draws.random() < _LONG_TURNS  # more than a client's pipe takes while it does not read
+    if is_long:
+        text = [word * 100 for word in text for _ in range(5)]
+    turn: dict[str, object] = {"text": text, "delay_ms": draws.choice(_DELAYS_MS)}
+    if is_long or draws.random() < 0.3:
         turn["tools"] = [draws.choice(_CALLS) for _ in range(draws.randrange(1, 4))]
     if draws.random() < 0.1:
         turn["usage"] = {"input": draws.choice((50_000, 125_000)), "output": 10}

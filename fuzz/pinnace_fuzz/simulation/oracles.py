@@ -69,8 +69,10 @@ def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
 
     for by, message_ids in fates.withdrawn.items():
         for message_id in sorted(message_ids if by in ledger.withdrawn else ()):
-            if (message := ledger.messages.get(message_id)) is not None and not message.is_returned:
-                yield f"{message_id} was returned by {by}, and no answer has it"
+            sent = ledger.messages.get(message_id)
+            if sent is None or sent.is_returned or sent.is_elsewhere or sent.is_astride:
+                continue  # the session to which the command is repeated need not know it
+            yield f"{message_id} was returned by {by}, and no answer has it"
 
 
 def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str]:
@@ -82,6 +84,9 @@ def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str
         left: The messages that the session's file left queued when the agent was started.
         steps: Of its life.
     """
+    begun = next((step.number for step in steps if left and out_kind(step) == "agent_start"), 0)
+    if begun and not any(_releases(step) for step in steps[:begun]):
+        yield f"record {begun} begins a run, and only a former process has sent messages"
     responses = [step for step in steps if out_kind(step) == "response"]
     first = responses[0] if left and responses else None
     if first is None:
@@ -92,6 +97,11 @@ def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str
         return
     if not any(out_kind(step) == "queue_update" for step in before):
         yield f"no queue_update before record {end}, and the first response is {first.number}: {len(left)} were queued"
+
+
+def _releases(step: Step) -> bool:
+    command = as_record(step.record)
+    return step.direction == "in" and ("message" in command or command.get("queue") == "continue")
 
 
 def find_violations(
@@ -152,6 +162,8 @@ def _fates(files: Files) -> _Fates:
                 case {"op": "add", "messageId": str(message_id)}:
                     waiting.add(message_id)
                     returned.discard(message_id)
+                    for message_ids in withdrawn.values():
+                        message_ids.discard(message_id)
                 case {"op": op, "messageIds": [*message_ids]}:
                     waiting.difference_update(message_ids)
                     if op == "remove":
@@ -170,5 +182,7 @@ def _fates(files: Files) -> _Fates:
                 delivered[str(latest.get("messageId"))].discard(latest["id"])
         queued |= waiting
     counts = {message_id: len(entries) for message_id, entries in delivered.items()}
-    still = {by: frozenset(message_ids & returned) for by, message_ids in withdrawn.items()}
-    return _Fates(counts, frozenset(queued - counts.keys()), frozenset(returned), still)
+    by = {identity: frozenset(message_ids) for identity, message_ids in withdrawn.items()}
+    return _Fates(
+        counts, frozenset(queued - {each for each, count in counts.items() if count}), frozenset(returned), by
+    )

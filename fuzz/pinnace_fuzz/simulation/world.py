@@ -28,6 +28,8 @@ from pinnace_fuzz.simulation.trace import Trace
 # Flushes are fewer than writes, and only one behind which nothing is written shows.
 _RATES: Final = (0.0, 0.0, 0.01, 0.05)
 _FLUSH_RATES: Final = (0.0, 0.0, 0.1, 0.4)
+_MEMORY: Final = "/dev/shm"
+"""Where files need no disk: what a crash leaves of them is decided by the simulated one."""
 _MOST_BEHIND: Final = 30
 """Scheduling steps between an operation of the disk and a fault that follows it."""
 
@@ -71,7 +73,8 @@ def draw_disk_faults(draws: random.Random) -> DiskFaults:
 @contextmanager
 def quiet_folder() -> Generator[tuple[str, Log]]:
     """Have an empty folder and the agent's log, with nothing else going on in the process."""
-    with TemporaryDirectory(prefix="pinnace-simulation-") as folder, without_surprises() as log:
+    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with TemporaryDirectory(prefix="pinnace-simulation-", dir=memory) as folder, without_surprises() as log:
         yield os.path.realpath(folder), log
 
 
@@ -210,7 +213,7 @@ class Span(Generic[FaultT]):
         for fault in self._at_step.pop(self._steps, ()):
             self.strike(fault)
 
-    def on_operation(self, _: ProcessDisk) -> None:
+    def on_operation(self, disk: ProcessDisk) -> None:
         """Count an operation of the disk."""
         self._operations += 1
         for fault in self._at_operation.pop(self._operations, ()):

@@ -22,9 +22,11 @@ from pinnace_spec.observers.edge import as_record
 AGENT: Final = "main"
 PATIENCE_S: Final = 300.0
 """How long a client waits when nothing happens; then it ends what runs."""
-_NEXT_S: Final = (0.01, 0.5, 2.0)
-"""Between two connections."""
+_NEXT_S: Final = (0.01, 0.01, 0.5, 0.5, 2.0, 2.0, 40.0)
+"""Between two connections; after the longest an agent may be asleep."""
 _LEAVING_S: Final = 60.0
+_NOTICED_S: Final = 20.0
+"""So long after a crash a command may be given to what has crashed."""
 _ACTIONS: Final = (
     *(("prompt", 5), ("steer", 4), ("follow_up", 4), ("abort", 2), ("get_state", 1), ("get_messages", 1)),
     *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 2), ("compact", 1), ("abort_retry", 1)),
@@ -76,7 +78,7 @@ class Sessions:
                 self.paths[path] = None
             self._see(data)
 
-    def _see(self, state: Record) -> None:
+    def _see(self, state: Mapping[str, object]) -> None:
         """Compare the session with the one of the last answer: only a command replaces it, and no crash."""
         if self.is_changing:
             return
@@ -139,8 +141,8 @@ class HostedClient:
         self._open: set[str] = set()
         """The ids that the current connection has sent, and that are not answered."""
         self._is_running = False
-        self._crashes: dict[str, int] = {}
-        """How many processes had crashed when a command was sent first, by its id."""
+        self._sent_s: dict[str, float] = {}
+        """When a command was sent first, by its id."""
         self._deliveries = Deliveries(around.ledger)
         self._changed = trio.Event()
 
@@ -306,7 +308,7 @@ class HostedClient:
         line = encode_record(command)
         self._open.add(command["id"])
         self._around.sessions.send(self.name, command)
-        self._crashes.setdefault(command["id"], self._around.events.crashes)
+        self._sent_s.setdefault(command["id"], self._around.trace.time_s)
         self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
         await connection.to_host.send_all(data(line))
 
@@ -321,8 +323,8 @@ class HostedClient:
         around.sessions.answer(self.name, command, response)
         if (problem := around.ledger.settle(command, response)) is not None:
             around.report("deliveries", problem)
-        is_unknown = response.get("errorCode") == "outcome_unknown"
-        if is_unknown and around.events.crashes == self._crashes.pop(identity, -1) and around.ledger.is_trusted:
+        is_unknown = response.get("errorCode") == "outcome_unknown" and around.ledger.is_trusted
+        if is_unknown and around.events.disturbed_s + _NOTICED_S < self._sent_s[identity]:
             around.report("answers", f"{self.name}: nothing has crashed, and the outcome is unknown: {response}")
         if command["type"] == "set_session_name" and response["success"]:
             around.sessions.names.append(command["name"])

@@ -166,7 +166,7 @@ class _Boot(Span[Fault]):
         if plan.disk != EMPTY_FAULTS:
             of.events.may_have_gaps = True
         self.run(self._live, plan.disk, is_held)
-        of.events.crashes += 1
+        self._disturb()
         if self.has_crashed:
             of.events.may_have_gaps = True
             world.disk.lose_power()
@@ -206,13 +206,21 @@ class _Boot(Span[Fault]):
             return
         if not fault.pause_s:
             trace.note("crash", process.name)
-            self._of.events.crashes += 1
+            self._disturb()
             process.crash()
         elif not process.is_stopped:
             trace.note("stop", f"{process.name} {fault.pause_s}")
             process.is_stopped = True
+            self._of.events.disturbed_s = trace.time_s + fault.pause_s
+            if not self.world.session_files():
+                # A session without a file has no lease: a process that the next host starts may begin it, too.
+                self.world.ledger.leave_session()
             # In the context of the machine, not of the process that has reached the operation.
             self._context.copy().run(self._nursery.start_soon, self._go_on, process, fault.pause_s)
+
+    def _disturb(self) -> None:
+        self._of.events.crashes += 1
+        self._of.events.disturbed_s = self.world.trace.time_s
 
     async def _go_on(self, process: Process, pause_s: float) -> None:
         await trio.sleep(pause_s)
