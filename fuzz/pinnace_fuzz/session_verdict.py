@@ -6,11 +6,12 @@ agent, so that both would have to be wrong in the same way. Rules R-SES-05, R-SE
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pinnace_fuzz.records import NotARecord, Record, parse_record
 from pinnace_spec.session_format import validate_session
 
+_QUEUE: Final = "pinnace.queue"
 Files: TypeAlias = Mapping[str, bytes]
 """The session files of a home: name -> content."""
 
@@ -98,17 +99,24 @@ def queue_operations(data: bytes) -> list[Record]:
     return [
         cast("Record", entry["data"])
         for entry in entries_of(data)
-        if entry["type"] == "custom" and entry.get("customType") == "pinnace.queue"
+        if entry["type"] == "custom" and entry.get("customType") == _QUEUE
     ]
+
+
+def own_operations(data: bytes) -> list[Record]:
+    """Return what a file says of messages that are queued in its own session."""
+    session_id = _session_id(data)
+    return [each for each in queue_operations(data) if each.get("session", session_id) == session_id]
 
 
 def queued_texts(data: bytes) -> list[str]:
     """Return the messages that a session's file leaves queued, in their order (R-QUE-13)."""
     session_id = _session_id(data)
-    delivered = {entry.get("messageId") for entry in entries_of(data) if entry["type"] == "message"}
     queued: dict[str, str] = {}
-    for operation in queue_operations(data):
-        match operation:
+    for entry in entries_of(data):
+        match entry.get("data") if entry.get("customType") == _QUEUE else entry:
+            case {"type": "message", "messageId": str(message_id)}:
+                queued.pop(message_id, None)
             case {"session": owner} if owner != session_id:
                 pass
             case {"op": "add", "messageId": str(message_id), "text": str(text)}:
@@ -118,7 +126,7 @@ def queued_texts(data: bytes) -> list[str]:
                     queued.pop(message_id, None)
             case _:
                 pass
-    return [text for message_id, text in queued.items() if message_id not in delivered]
+    return [*queued.values()]
 
 
 def _session_id(data: bytes) -> object:

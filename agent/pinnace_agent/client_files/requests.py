@@ -5,7 +5,6 @@ Answers to an unknown or ended request are dropped; one that is not as it must b
 framing, commands or files. Rules R-FIL-02 to R-FIL-05.
 """
 
-import uuid
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -13,6 +12,7 @@ import trio
 
 from pinnace_agent.client_files.common_texts import CommonTexts
 from pinnace_agent.core.ports.emitter import Emitter
+from pinnace_agent.core.surroundings import random_uuid
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_spec.records.messages import FileMethod
 from pinnace_spec.wire.json_text import encode_record
@@ -132,7 +132,7 @@ class ClientRequests:
         self, method: FileMethod, fields: Mapping[str, object], limit_s: float, *, after_abort_s: float = 0.0
     ) -> Mapping[str, object]:
         """Return the answer to a request, which is a success."""
-        identity = str(uuid.uuid4())
+        identity = random_uuid()
         record = {
             "type": "client_request",
             "id": identity,

@@ -66,6 +66,13 @@ def system() -> "System":
     return _CURRENT.get().system
 
 
+def random_uuid() -> str:
+    """Return a UUID of version 4, of the random bytes of that system."""
+    import uuid  # not at start
+
+    return str(uuid.UUID(bytes=system().urandom(16), version=4))
+
+
 def wall_time_ns() -> int:
     """Return the wall clock of the agent that runs this code, in nanoseconds since the epoch."""
     return _CURRENT.get().wall_time_ns()

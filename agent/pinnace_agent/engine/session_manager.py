@@ -333,14 +333,15 @@ class SessionManager:
         self._saving[id(session)] = False
 
         async def work() -> None:
-            while True:
+            while id(session) in self._saving:
                 self._saving[id(session)] = False
                 try:
                     await session.sync()
                 except SaveError as error:
                     self._report_problem(session, error.text)
                     return
-                if not self._saving[id(session)]:
+                # Nothing is known of it any more if the process ends and has reported this job as ended.
+                if not self._saving.get(id(session)):
                     return
 
         def ended(_cancelled: bool, _failure: BaseException | None) -> None:

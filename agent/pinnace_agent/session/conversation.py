@@ -38,6 +38,8 @@ _log = logging.getLogger("pinnace.session")
 
 # Entries of ours under the type that every reader of the format passes over.
 LEAF_MARKER: Final = "pinnace.leaf"
+REFUSED: Final = "refused"
+"""The field of a marker with the id of a message that it leaves out since its prompt was refused."""
 _OF_EACH_ENTRY: Final = frozenset({"type", "id", "parentId", "timestamp"})
 PENDING_SHELL: Final = "pinnace.pending-shell"
 
@@ -393,18 +395,22 @@ class Session:
     def drop(self, place: int) -> None:
         """Take an accepted message out of the branch: the leaf goes back to where it was.
 
-        What is in the file stays there, as a branch of its own; a marker makes readers go on from the former leaf. If
-        the marker can't be saved, the message is taken out of the file: a crash would leave it in the branch.
+        What is in the file stays there, as a branch of its own; a marker makes readers go on from the former leaf, and
+        the message's id unknown again. If the marker can't be saved, the message is taken out of the file: a crash
+        would leave it in the branch.
         """
         if place == len(self.tree.entries) - 1 and (self.file is None or self.file.withdraw_last()):
             self.tree.remove_last(place)
             self.totals = RunningTotals()
         else:
             self.tree.leaf = self.tree.parent(place)
-            failure = self.accept_custom(LEAF_MARKER, {"left": self.tree.entries[place]["id"]})
+            left = self.tree.entries[place]
+            # In one entry: a crash between two would leave a message out whose id is known, and which is so lost.
+            marker = {"left": left["id"], REFUSED: left.get("messageId")}
+            failure = self.accept_custom(LEAF_MARKER, marker)
             # Else a part of the marker is in the file, and the rest will be.
             if failure is not None and place == len(self.tree.entries) - 1 and not self.take_back():
-                self.keep_custom(LEAF_MARKER, {"left": self.tree.entries[place]["id"]})
+                self.keep_custom(LEAF_MARKER, marker)
         self._rebuild()
 
     def take_back(self) -> bool:

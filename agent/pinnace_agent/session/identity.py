@@ -8,7 +8,7 @@ from collections.abc import Container
 from datetime import UTC, datetime
 from typing import Final
 
-from pinnace_agent.core.surroundings import system, wall_time_ns
+from pinnace_agent.core.surroundings import random_uuid, system, wall_time_ns
 
 # 32 random bits: in a session of a million entries one try in 4,000 meets an id that is taken. A hundred in a row that
 # do are no accident of numbers, so the id gets longer instead.
@@ -40,7 +40,7 @@ def new_entry_id(taken: Container[str]) -> str:
         entry_id = system().urandom(_ENTRY_ID_BYTES).hex()
         if entry_id not in taken:
             return entry_id
-    return str(uuid.uuid4())
+    return random_uuid()
 
 
 def iso_time(ms: int) -> str:

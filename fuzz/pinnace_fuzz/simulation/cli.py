@@ -1,6 +1,6 @@
 """`pinnace-simulate`: plays the histories of one seed after another, and prints each that breaks a rule.
 
-Exit codes: 0, nothing was found; 1, a history breaks a rule; 2, a usage error.
+Exit codes: 0, nothing was found; 1, a history breaks a rule, or is another one when it is repeated; 2, a usage error.
 """
 
 import gc
@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,13 @@ _USAGE: Final = 2
 @click.option("--shrink", is_flag=True, help="Leave out of a history that breaks a rule what that does not need.")
 @click.option("--without", default="", metavar="PARTS", help="Leave out these parts, as --shrink prints them.")
 @click.option("--keep-going", is_flag=True, help="Go on behind a history that breaks a rule.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Play each history so often, and compare the traces.",
+)
 @click.option("--digests", is_flag=True, help="Print a line for each history, with the checksum of its trace.")
 def main(  # noqa: PLR0913 - one for each option
     seed: int,
@@ -54,6 +62,7 @@ def main(  # noqa: PLR0913 - one for each option
     shrink: bool,
     without: str,
     keep_going: bool,
+    repeat: int,
     digests: bool,
 ) -> None:
     """Simulate the whole agent: one seed decides scheduling, time, disk, streams, crashes, model and client.
@@ -68,7 +77,7 @@ def main(  # noqa: PLR0913 - one for each option
         click.echo(f"pinnace-simulate: {error}", err=True)
         sys.exit(_USAGE)
     gc.freeze()  # what is loaded stays: each history collects its own garbage
-    began_s, done, number, found = time.monotonic(), 0, seed, 0
+    began_s, done, number, found = time.process_time(), 0, seed, 0
     while done < steps:
         play = (
             partial(simulate, number, program)
@@ -77,6 +86,12 @@ def main(  # noqa: PLR0913 - one for each option
         )
         history = play([part for part in without.split(",") if part])
         done += history.steps
+        for _ in range(repeat - 1):
+            again = play(without.split(","))
+            done += again.steps
+            if again.trace.lines != history.trace.lines:
+                _report_difference(history, again)
+                sys.exit(_FOUND)
         number += 1
         if digests:
             click.echo(f"{history.seed} {history.steps} {history.lives} {history.trace.digest}")
@@ -98,13 +113,19 @@ def main(  # noqa: PLR0913 - one for each option
             )
             if not keep_going:
                 break
-    passed_s = time.monotonic() - began_s
+    passed_s = time.process_time() - began_s
     click.echo(
-        f"{number - seed} histories, {done} scheduling steps in {passed_s:.1f} s: {done / passed_s * 60:,.0f} a minute;"
+        f"{number - seed} histories, {done} scheduling steps, {done / passed_s * 60:,.0f} a minute of processor time;"
         f" {found} break a rule",
         err=True,
     )
     sys.exit(_FOUND if found else 0)
+
+
+def _report_difference(history: History, again: History) -> None:
+    pairs = enumerate(zip_longest(history.trace.lines, again.trace.lines), 1)
+    number, (one, other) = next(pair for pair in pairs if pair[1][0] != pair[1][1])
+    click.echo(f"seed {history.seed}: its traces differ in line {number}:\n  {one}\n  {other}")
 
 
 def _other(option: str, entry: str, default: str) -> list[str]:

@@ -12,22 +12,35 @@ from typing import Final
 import trio
 
 from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
+from pinnace_fuzz.simulation.dialogs import Dialogs
 from pinnace_fuzz.simulation.streams import Pipe
 from pinnace_fuzz.simulation.trace import Trace
 from pinnace_spec.observers.edge import as_record, texts
-from pinnace_spec.observers.trace_file import step_of
 from pinnace_spec.observers.verdicts import Direction, Step
 
 # A person's patience, in simulated seconds: then the run is aborted, and what is not answered then never is.
 _PATIENCE_S: Final = 300.0
 _ACTIONS: Final = (
     *(("prompt", 5), ("steer", 4), ("follow_up", 4), ("abort", 2), ("get_state", 1), ("get_messages", 1)),
-    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
+    *(("get_queue", 1), ("clear_queue", 2), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
     *(("new_session", 1), ("set_steering_mode", 1), ("set_follow_up_mode", 1)),
 )
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
 _REPEATS: Final = 0.7
+_SECOND_TRIES: Final = 0.2
+"""How often a message that was rejected is sent again to the next process."""
+_DIALOGS: Final = 0.25
+"""How often a command opens a dialog, where the agent has the extension for it."""
+_LEAVING: Final = frozenset({"abort", "new_session"})
+_SECOND_ABORTS: Final = 0.3
+"""How often an abort follows another one at once."""
+_LENGTHS: Final = (0, 0, 0, 0, 5, 5, 400, 1500)
+
+
+def draw_text(draws: random.Random, number: int) -> str:
+    """Draw the text of a message: some words, or several pages of a file."""
+    return f"message {number:04}" + " and more" * draws.choice(_LENGTHS)
 
 
 @dataclass(slots=True)
@@ -39,11 +52,15 @@ class SentMessage:
     text: str
     is_elsewhere: bool
     """Sent behind a `new_session`: the session that a next process opens does not know it, so it is not repeated."""
+    is_astride: bool = False
+    """Not answered when a client of a host has replaced the session: repeated, it may be in two of them."""
     is_accepted: bool = False
     is_rejected: bool = False
     """The last answer was an error."""
     is_returned: bool = False
     """An answer has returned it."""
+    is_sent_on: bool = False
+    """The model has answered behind its delivery."""
 
 
 @dataclass(slots=True)
@@ -54,12 +71,64 @@ class Ledger:
     by_text: dict[str, SentMessage] = field(default_factory=dict[str, SentMessage])
     withdrawals: dict[str, Record] = field(default_factory=dict[str, Record])
     """By their `by`."""
+    count: int = 0
+    """How many there were."""
+    withdrawn: set[str] = field(default_factory=set[str])
+    """The `by` of those that were answered with success."""
+    is_trusted: bool = True
+    """Whether no disk has failed until now."""
+
+    def settle(self, command: Record, response: Record) -> str | None:
+        """Take an answer; return what is wrong with the texts that it returns."""
+        data = as_record(response.get("data"))
+        if (message := self.messages.get(command.get("messageId", ""))) is not None:
+            message.is_accepted = message.is_accepted or response["success"]
+            message.is_rejected = not response["success"]
+            message.is_returned = message.is_returned or data.get("state") == "returned"
+        if command["type"] == "clear_queue" and response["success"]:
+            self.withdrawals.pop(command["by"], None)
+            self.withdrawn.add(command["by"])
+        returned = data if command["type"] == "clear_queue" else as_record(data.get("cleared"))
+        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
+            if (message := self.by_text.get(text)) is None:
+                return f"a text was returned that was never sent: {text[:80]!r}"
+            message.is_returned = True
+        return None
+
+    def leave_session(self) -> None:
+        """A command is sent, or answered, that replaces the session."""
+        for message in self.messages.values():
+            message.is_astride = message.is_astride or not (message.is_accepted or message.is_rejected)
 
     def forget(self, command: Record) -> None:
         """Take notice that a command is not sent, now or later."""
         if (message := self.messages.get(command.get("messageId", ""))) is not None:
             message.is_elsewhere = True
         self.withdrawals.pop(command.get("by", ""), None)
+
+
+class Deliveries:
+    """What has been delivered to the model, as the records of one connection show it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Begin outside of a run."""
+        self._ledger = ledger
+        self._waiting: list[str] = []
+
+    def take(self, record: Record) -> None:
+        """Take an event. Without its disk an agent asks the model all the same, so nothing is noted then."""
+        match record:
+            case {"type": "agent_start" | "agent_settled"}:
+                self._waiting.clear()
+            case {"type": "message_start", "messageId": str(message_id)}:
+                self._waiting.append(message_id)
+            case {"type": "message_update"} if self._waiting and self._ledger.is_trusted:
+                for message_id in self._waiting:
+                    if (message := self._ledger.messages.get(message_id)) is not None:
+                        message.is_sent_on = True
+                self._waiting.clear()
+            case _:
+                pass
 
 
 class Client:
@@ -74,6 +143,8 @@ class Client:
         from_agent: Pipe,
         report: Callable[[str, str], None],
         is_sent: Callable[[int], bool] = lambda _: True,
+        *,
+        has_dialogs: bool = False,
     ) -> None:
         """Send nothing yet.
 
@@ -85,6 +156,7 @@ class Client:
             from_agent: Its stdout.
             report: Takes the source and the text of a finding.
             is_sent: Whether the command with this number is sent; it is drawn in any case.
+            has_dialogs: Whether the agent has the extension that opens dialogs.
         """
         self._is_sent = is_sent
         self.steps: list[Step] = []
@@ -98,23 +170,38 @@ class Client:
         self._owed: dict[str, Record] = {}
         self._is_running = False
         self._is_elsewhere = False
+        self._is_ending = False
         self._changed = trio.Event()
         self._begun_s = trio.current_time()
+        self._writing = trio.Lock()
+        self._deliveries = Deliveries(ledger)
+        self._dialogs = Dialogs(draws, report) if has_dialogs else None
 
     async def read(self) -> None:
         """Read what the agent writes, until it has ended."""
         lines = LineSplitter()
-        while data := await self._from_agent.receive_some():
-            for line in lines.feed(data):
-                self._take(line)
+        async with trio.open_nursery() as nursery:
+            while data := await self._from_agent.receive_some():
+                for line in lines.feed(data):
+                    if (answer := self._take(line)) is not None:
+                        nursery.start_soon(self._answer, *answer)
+            nursery.cancel_scope.cancel()
         if lines.rest:
             self._trace.note("rest", lines.rest.decode("utf-8", "replace"))
+
+    async def _answer(self, delay_s: float, response: Record) -> None:
+        """Answer a dialog, after some time."""
+        assert self._dialogs is not None
+        await trio.sleep(delay_s)
+        if not self._is_ending:
+            await self._write(self._dialogs.answered(response))
 
     async def drive(self, count: int) -> None:
         """Repeat what was not answered, send so many commands, wait until all is quiet, and close stdin."""
         for message in tuple(self._ledger.messages.values()):
-            is_open = not (message.is_accepted or message.is_rejected or message.is_elsewhere)
-            if is_open and self._draws.random() < _REPEATS:
+            if message.is_accepted or message.is_elsewhere:
+                continue
+            if self._draws.random() < (_SECOND_TRIES if message.is_rejected else _REPEATS):
                 await self._send(dict(message.command))
         for withdrawal in tuple(self._ledger.withdrawals.values()):
             if self._draws.random() < _REPEATS:
@@ -122,11 +209,16 @@ class Client:
         for number in range(1, count + 1):
             await self._pause()
             command = self._command()
-            if self._is_sent(number):
-                await self._send(command)
-            else:
+            if not self._is_sent(number):
                 self._ledger.forget(command)
+                continue
+            await self._send(command)
+            if command["type"] == "abort" and self._draws.random() < _SECOND_ABORTS:
+                await self._send({"type": "abort", "queue": command["queue"]})
         await self._quiet()
+        self._is_ending = True
+        if self._dialogs is not None:
+            self._dialogs.leave()
         self._to_agent.end()
 
     async def _pause(self) -> None:
@@ -147,7 +239,7 @@ class Client:
         """Wait until nothing is owed and no run is in progress; abort once, and report what is owed behind that."""
         for attempt in range(2):
             with trio.move_on_after(_PATIENCE_S):
-                while self._owed or self._is_running:
+                while self._owed or self._is_running or (self._dialogs is not None and self._dialogs.is_open):
                     await self._changed.wait()
                 return
             if attempt == 0:
@@ -157,6 +249,8 @@ class Client:
 
     def _command(self) -> Record:
         draws = self._draws
+        if self._dialogs is not None and draws.random() < _DIALOGS:
+            return self._dialogs.command()
         name = draws.choices(_NAMES, _WEIGHTS)[0]
         match name:
             case "prompt" | "steer" | "follow_up":
@@ -164,7 +258,8 @@ class Client:
             case "abort":
                 return {"type": name, "queue": draws.choice(("hold", "clear", "continue"))}
             case "clear_queue":
-                withdrawal = {"type": name, "by": f"w{len(self._ledger.withdrawals)}"}
+                self._ledger.count += 1
+                withdrawal = {"type": name, "by": f"w{self._ledger.count}"}
                 self._ledger.withdrawals[withdrawal["by"]] = withdrawal
                 return dict(withdrawal)
             case "set_session_name":
@@ -176,7 +271,7 @@ class Client:
 
     def _message(self, name: str) -> Record:
         number = len(self._ledger.messages)
-        text = f"message {number:04}" + " and more" * self._draws.choice((0, 0, 0, 5, 400))
+        text = draw_text(self._draws, number)
         command: Record = {"type": name, "message": text, "messageId": f"m{number}"}
         if name == "prompt" and self._draws.random() < 0.7:
             command["streamingBehavior"] = self._draws.choice(("steer", "followUp"))
@@ -186,24 +281,35 @@ class Client:
 
     async def _send(self, command: Record) -> None:
         command["id"] = f"c{len(self.steps)}-{self._draws.getrandbits(16):04x}"
-        line = encode_record(command)
         self._owed[command["id"]] = command
         self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
-        self._step("in", line)
+        if self._dialogs is not None and command["type"] in _LEAVING:
+            self._dialogs.leave()
+        await self._write(command)
+
+    async def _write(self, record: Record) -> None:
+        line = encode_record(record)
+        self._step("in", line, record)
         self._trace.note("in", line.decode().rstrip("\n"))
-        await self._to_agent.send_all(line)
+        async with self._writing:
+            await self._to_agent.send_all(line)
 
-    def _step(self, direction: Direction, line: bytes) -> None:
-        self.steps.append(step_of(len(self.steps) + 1, direction, line, trio.current_time() - self._begun_s))
+    def _step(self, direction: Direction, line: bytes, record: Record | None) -> None:
+        text, at_s = line.decode("utf-8", "surrogateescape").removesuffix("\n"), trio.current_time() - self._begun_s
+        self.steps.append(Step(len(self.steps) + 1, direction, text, record, at_s, 0))
 
-    def _take(self, line: bytes) -> None:
-        self._step("out", line)
+    def _take(self, line: bytes) -> tuple[float, Record] | None:
+        """Take a line; return what is answered to it by itself, and after how many seconds."""
+        answer = None
         self._trace.note("out", line.decode("utf-8", "replace"))
         try:
             record = parse_record(line)
         except NotARecord as error:
+            self._step("out", line, None)
             self._report("framing", f"not a record: {error}: {line[:200]!r}")
-            return
+            return None
+        self._step("out", line, record)
+        self._deliveries.take(record)
         match record.get("type"):
             case "agent_start":
                 self._is_running = True
@@ -211,26 +317,20 @@ class Client:
                 self._is_running = False
             case "response":
                 self._settle(record)
+            case "extension_ui_request" if self._dialogs is not None:
+                answer = self._dialogs.take(record)
             case _:
                 pass
         self._changed.set()
         self._changed = trio.Event()
+        return answer
 
     def _settle(self, response: Record) -> None:
         command = self._owed.pop(str(response.get("id")), None)
         if command is None:
             self._report("answers", f"a response that nothing asked for: {response}")
             return
-        data = as_record(response.get("data"))
-        if (message := self._ledger.messages.get(command.get("messageId", ""))) is not None:
-            message.is_accepted = message.is_accepted or response["success"]
-            message.is_rejected = not response["success"]
-            message.is_returned = message.is_returned or data.get("state") == "returned"
-        if command["type"] == "clear_queue" and response["success"]:
-            self._ledger.withdrawals.pop(command["by"], None)
-        returned = data if command["type"] == "clear_queue" else as_record(data.get("cleared"))
-        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
-            if (message := self._ledger.by_text.get(text)) is None:
-                self._report("deliveries", f"a text was returned that was never sent: {text[:80]!r}")
-            else:
-                message.is_returned = True
+        if self._dialogs is not None and command["type"] in _LEAVING:
+            self._dialogs.leave(is_answered=True)
+        if (problem := self._ledger.settle(command, response)) is not None:
+            self._report("deliveries", problem)

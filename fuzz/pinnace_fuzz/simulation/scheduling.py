@@ -34,8 +34,8 @@ _THREADS: Final[Any] = import_module("trio._core._thread_cache")
 _DELAYS_S: Final = (0.0, 0.0, 0.0, 0.0, 0.001, 0.02, 0.4)
 _LONG_DELAY_S: Final = 4.0
 _LONG_DELAYS: Final = 0.01
-_LATE: Final = 0.3
-"""How often the end of a thread's work is reported later than it is done."""
+_LATE: Final = (0.0, 0.3, 0.6, 0.9)
+"""How often the end of a thread's work is reported later than it is done: one of these in each run."""
 
 
 class UnsupportedTrio(Exception):
@@ -68,6 +68,7 @@ class _Threads:
 
     def __init__(self, draws: random.Random) -> None:
         self._draws = draws
+        self._late = draws.choice(_LATE)
 
     def start_thread_soon(
         self,
@@ -78,7 +79,7 @@ class _Threads:
         """Do the work in a task, later."""
         draws = self._draws
         delay_s = _LONG_DELAY_S * draws.random() if draws.random() < _LONG_DELAYS else draws.choice(_DELAYS_S)
-        late_s = draws.choice(_DELAYS_S) if draws.random() < _LATE else 0.0
+        late_s = draws.choice(_DELAYS_S) if draws.random() < self._late else 0.0
         trio.lowlevel.spawn_system_task(
             _work, fn, deliver, delay_s, late_s, name=f"thread {name or ''}", context=copy_context()
         )

@@ -33,7 +33,7 @@ class Trace:
         self.steps += 1
         name = self._names.get(task)
         if name is None:
-            name = self._names[task] = _ADDRESS.sub("", task).encode()
+            name = self._names[task] = _ADDRESS.sub("", task.replace(self._folder, FOLDER_NAME)).encode()
         self._order = zlib.crc32(name, self._order)
 
     def note(self, kind: str, text: str) -> None:

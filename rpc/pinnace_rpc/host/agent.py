@@ -66,11 +66,14 @@ class AgentDetails(NamedTuple):
     """Whether records of the last process may be missing: it has not ended in order, as far as a host has seen."""
     has_run: bool = False
     """Whether it was in a run, as far as its records have shown, and no later epoch has reported that."""
+    ended_epoch: int | None = None
+    """The epoch whose process has ended in order, with its records on the disk; None: none, or of a former release."""
 
 
 class _OfRun(TypedDict):
     has_process: bool
     has_run: bool
+    ended_epoch: int | None
 
 
 class _Changed(TypedDict, total=False):
@@ -78,6 +81,7 @@ class _Changed(TypedDict, total=False):
     session_file: str | None
     has_process: bool
     has_run: bool
+    ended_epoch: int | None
 
 
 class Dialog(NamedTuple):
@@ -265,7 +269,9 @@ class HostedAgent:
         self._long: RoutedResponse | None = None
         self._reason: EpochReason = "host"
         self._was_interrupted = self.details.has_run
-        self._is_complete = not self.details.has_process
+        # A loss of power may have taken that another epoch has begun since, but not its number.
+        is_latest = self.details.ended_epoch in (None, self.journal.epoch)
+        self._is_complete = not self.details.has_process and is_latest
         self._status: int | None = None
         """Of the last process."""
         self._stderr = ""
@@ -405,7 +411,12 @@ class HostedAgent:
             _log.warning("agent %s: its process ended with %s: %s", self.name, status, self._stderr)
         self._was_interrupted, self.is_running_turns = self.is_running_turns, False
         # What the next epoch has to report: this host may not live to begin it.
-        self._keep_details(has_process=not self._is_complete, has_run=self._was_interrupted)
+        is_kept = self._is_complete and await trio.to_thread.run_sync(self.journal.flush)
+        self._keep_details(
+            has_process=not is_kept,
+            has_run=self._was_interrupted,
+            ended_epoch=self.journal.epoch if is_kept else self.details.ended_epoch,
+        )
         self.dialogs.clear()
         self._serves_files = None
         for connections in self._wanted_by.values():
@@ -1160,7 +1171,7 @@ def session_of(folder: str) -> str | None:
 
 
 def _of_run(details: AgentDetails) -> "_OfRun":
-    return {"has_process": details.has_process, "has_run": details.has_run}
+    return {"has_process": details.has_process, "has_run": details.has_run, "ended_epoch": details.ended_epoch}
 
 
 def _read_details(folder: str) -> AgentDetails:
@@ -1176,8 +1187,10 @@ def _with_run(folder: str, details: AgentDetails) -> AgentDetails:
     """Return what is known of an agent with what its last process was doing; if that is lost, records may be, too."""
     try:
         match json.loads(Path(folder, _RUN_NAME).read_bytes()):
-            case {"has_process": bool(has_process), "has_run": bool(has_run)}:
-                return details._replace(has_process=has_process, has_run=has_run)
+            case {"has_process": bool(has_process), "has_run": bool(has_run), **others}:
+                ended = others.get("ended_epoch")
+                epoch = ended if isinstance(ended, int) else None
+                return details._replace(has_process=has_process, has_run=has_run, ended_epoch=epoch)
             case _:
                 pass
     except FileNotFoundError:  # of a former release, or nothing has been written

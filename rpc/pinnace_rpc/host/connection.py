@@ -16,6 +16,7 @@ import trio
 from pinnace_rpc.host import routing
 from pinnace_rpc.host.agent import HostedAgent, NamedClient, truncated
 from pinnace_rpc.host.journal import Gap, JournalReader
+from pinnace_rpc.host.locations import LocationError
 from pinnace_rpc.host.protocol import (
     EXIT_LOST,
     PROTOCOL_VERSIONS,
@@ -88,10 +89,16 @@ class AttachedConnection:
         """Serve the connection until it ends; `end_agent` is called when the client ends its agent.
 
         A connection that breaks is an end, too.
+
+        Raises:
+            LocationError: The commands of a named client can't be kept; nothing has been sent.
         """
         agent = self._agent
         if (name := self._request.client) is not None:
-            self.client = agent.join(name, self.number)
+            try:
+                self.client = agent.join(name, self.number)
+            except OSError as error:
+                raise LocationError(f"{agent.folder}: the client's commands can't be kept: {error.strerror}") from None
         agent.connections[self.number] = self
         agent.abandoned_at = None
         with self._scope:

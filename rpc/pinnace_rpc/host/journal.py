@@ -108,7 +108,7 @@ class _Block:
 class _Segment:
     """A file with a part of the stream."""
 
-    __slots__ = ("epoch", "first_seq", "is_checked", "path", "size", "start")
+    __slots__ = ("epoch", "first_seq", "is_checked", "is_flushed", "path", "size", "start")
 
     def __init__(self, folder: str, epoch: int, first_seq: int, start: int, size: int = 0) -> None:
         self.path = os.path.join(folder, f"{epoch:010d}-{first_seq:015d}-{start:020d}.jsonl")
@@ -118,6 +118,8 @@ class _Segment:
         self.size = size
         self.is_checked = size == 0
         """Whether it is known to have whole lines alone; of a file that a former host has written, when it is read."""
+        self.is_flushed = False
+        """Whether it is known to be on the disk."""
 
     @property
     def end(self) -> int:
@@ -268,6 +270,29 @@ class Journal:
         self._spooled = None
         self._cut_segment()
 
+    def flush(self) -> bool:
+        """Bring its files to the disk; return whether everything that was appended is there. Blocking."""
+        if self._failed_at is not None:
+            return False
+        for segment in [each for each in self._segments if not each.is_flushed]:
+            segment.is_flushed = True  # until more is written
+            try:
+                descriptor = self._system.open(segment.path, _READ)
+                try:
+                    self._system.fsync(descriptor)
+                finally:
+                    self._system.close(descriptor)
+            except OSError as error:
+                segment.is_flushed = False
+                _log.warning("%s: %s", segment.path, error.strerror)
+                return False
+        try:
+            flush_names(self._folder, self._system)
+        except OSError as error:
+            _log.warning("%s: %s", self._folder, error.strerror)
+            return False
+        return True
+
     def close(self) -> None:
         """Close its file."""
         self._close_segment()
@@ -404,6 +429,7 @@ class Journal:
             while view:
                 written = self._system.write(descriptor, view)
                 self._segments[-1].size += written
+                self._segments[-1].is_flushed = False
                 self.size += written
                 view = view[written:]
         except OSError as error:

@@ -100,9 +100,15 @@ class CommandTable:
         key, content = json.dumps(identity), digest(fields)
         self._append(json.dumps({"id": key, "digest": content}).encode("ascii") + b"\n")
         self._entries.pop(key, None)
-        self._entries[key] = _Entry(content, is_open=True)
-        if is_synced:
+        self._entries[key] = entry = _Entry(content, is_open=True)
+        if not is_synced:
+            return
+        try:
             await trio.to_thread.run_sync(self._flush)
+        except OSError:
+            if self._entries.get(key) is entry:  # else a repetition would wait for a response that never comes
+                del self._entries[key]
+            raise
 
     def _flush(self) -> None:
         self._system.fsync(self._descriptor)

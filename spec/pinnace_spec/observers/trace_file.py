@@ -64,7 +64,7 @@ def record_of(line: str) -> Record | None:
     if not text.isascii() and _ESCAPED_BYTE.search(text):
         return None
     try:
-        value: object = json.loads(text, parse_constant=_refuse, parse_float=_read_float)
+        value: object = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     return cast(Record, value) if isinstance(value, dict) else None
@@ -79,6 +79,10 @@ def _read_float(digits: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ValueError("a number is outside the range of a double")
     return value
+
+
+# As `json.loads` makes one for each text.
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_read_float)
 
 
 def steps_of(records: Iterable[Record], direction: Direction = "out") -> Iterator[Step]:

@@ -12,6 +12,8 @@ from pinnace_agent.engine.run_recorder import user_message
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
+from pinnace_agent.session.queue.history import QueueHistory
+from pinnace_agent.session.queue.operations import QueuedMessage, add
 from pinnace_agent.session.store.entries import EntryList
 from pinnace_agent.session.store.line_shape import LineReader
 from pinnace_agent.session.store.reading import read_entries
@@ -46,6 +48,32 @@ def test_messages_of_all_branches_are_known() -> None:
     session.move(None)
 
     assert known == session.entry_of_message_id("a")
+
+
+def test_the_entry_that_leaves_a_refused_message_out_makes_its_id_unknown(tmp_path: Path) -> None:
+    """R-QUE-14: one entry, so that no crash comes between the two."""
+    session = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
+    session.keep(HELLO, message_id="a")
+    place = session.accept(HELLO, "b")
+    session.keep_custom("other", {})
+    session.drop(place)
+
+    assert "custom" == session.tree.entries[place + 2]["type"]
+    assert {"b": place + 2} == QueueHistory(session).refused
+
+
+def test_a_message_that_was_refused_and_sent_again_is_queued(tmp_path: Path) -> None:
+    """R-QUE-12, R-QUE-14: the entry of the refused prompt is no delivery of it, one behind is."""
+    session = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
+    place = session.accept(HELLO, "a")
+    session.keep_custom("other", {})
+    session.drop(place)
+    add(session, QueuedMessage("a", "steer", "hello", ()))
+    queued = [*QueueHistory(session).queued]
+    session.keep(HELLO, message_id="a")
+
+    assert ["a"] == queued
+    assert not QueueHistory(session).queued
 
 
 def test_a_message_that_was_taken_back_is_unknown_and_the_former_one_with_its_id_known() -> None:

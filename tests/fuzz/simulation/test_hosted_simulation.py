@@ -32,7 +32,7 @@ def test_more_hosted_seeds_find_nothing() -> None:
 
 def test_a_hosted_seed_gives_the_same_trace_again() -> None:
     """Whatever was played between; processes are stopped, crash, and crash with the machine."""
-    first, _, again = (simulate_hosted(seed, PROGRAM, HOST).trace for seed in (150, 8, 150))
+    first, _, again = (simulate_hosted(seed, PROGRAM, HOST).trace for seed in (23, 8, 23))
 
     assert first.lines == again.lines
     kinds = {line.split()[3] for line in first.lines}

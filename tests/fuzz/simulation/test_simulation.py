@@ -67,6 +67,17 @@ def test_seeds_give_the_same_traces_in_every_process(hosted: tuple[str, ...]) ->
     assert printed[0].count(b"\n") > 5
 
 
+def test_a_history_that_is_another_one_when_it_is_repeated_is_found() -> None:
+    """The first line in which the traces differ is printed."""
+    restless = "tests.fuzz.simulation.restless_agent:serve"
+    options = ["--steps", "1", "--repeat", "2"]
+    same, other = (CliRunner().invoke(main, [*options, *more]) for more in (["--seed", "3"], ["--agent", restless]))
+
+    assert 0 == same.exit_code
+    assert 1 == other.exit_code
+    assert "seed 0: its traces differ in line 3:" in other.stdout
+
+
 def test_an_agent_that_answers_nothing_is_found() -> None:
     """Nothing can run and something is owed; the seed and the step are printed."""
     found = CliRunner().invoke(main, ["--seed", "4", "--steps", "1", "--agent", SILENT])

@@ -1,6 +1,8 @@
 """Commands that a named client repeats: each is executed at most once, whatever has crashed between."""
 
+import errno
 import os
+import random
 import resource
 import signal
 from collections import Counter
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from tests.rpc.host.attached import OFFLINE, WITHOUT_RESTART, Connection, HostProcess, Record, environment_of, started
 
 from pinnace_fuzz.process_tree import parent_of
+from pinnace_fuzz.simulation.disk import Disk, DiskFaults
 from pinnace_rpc.host import table as table_module
 from pinnace_rpc.host.protocol import AgentAction, Ended, ListAgents
 from pinnace_rpc.host.table import CommandTable
@@ -327,6 +330,17 @@ async def test_a_half_written_line_is_removed(tmp_path: Path) -> None:
     await again.begin("2", {"type": "y"}, is_synced=False)
     again.close()
     assert CommandTable(str(tmp_path), "ide").look_up("2", {"type": "y"}) == "begun"
+
+
+async def test_a_command_whose_beginning_could_not_be_flushed_is_not_known(tmp_path: Path) -> None:
+    """A repetition begins anew: it waits for no response of one that was refused."""
+    disk = Disk(tmp_path, random.Random(0), DiskFaults(flush_error=1.0), lambda _: None)
+    table = CommandTable(str(tmp_path), "ide", disk.begin())
+
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        await table.begin("1", {"type": "x"}, is_synced=True)
+
+    assert "new" == table.look_up("1", {"type": "x"})
 
 
 @pytest.mark.parametrize("size", [10, table_module.MAX_RESPONSE_BYTES])

@@ -265,3 +265,34 @@ def test_a_text_is_not_lost_by_who_settles_inside_of_its_run(judged: Callable[..
     text = "> prompt a A\n< ok a / agent_start / settled / turn_start / user A / says x" + ENDED + "$ exit 0"
 
     assert "I-QUE-2" not in [each.invariant for each in judged(text, "0.87").verdicts]
+
+
+def test_a_message_whose_return_could_not_be_saved_is_queued_again(judged: Callable[..., Report]) -> None:
+    """R-QUE-12: it left the queue for the time of the try, and is not lost."""
+    again = "> clear_queue d\n< queue | / queue B C | / no d full / says x" + ENDED + "$ exit 0"
+
+    assert not [each for each in judged(BEGUN + TWO + again).verdicts if each.invariant == "I-QUE-2"]
+
+
+@pytest.mark.parametrize("is_fresh", [False, True], ids=["opened", "new"])
+def test_a_repetition_that_can_not_be_confirmed_leaves_its_message_delivered(
+    judged: Callable[..., Report], is_fresh: bool
+) -> None:
+    """R-QUE-14: only where a former process may have accepted it, and only for this reason."""
+    refused = '< no a full {"errorCode": "session_not_saved"}'
+    trace = "> steer a A\n> abort b\n< ok b / agent_start / turn_start / user A\n" + refused
+
+    found = [each for each in judged(trace, is_fresh=is_fresh).verdicts if each.invariant == "I-QUE-2"]
+
+    assert is_fresh == bool(found)
+
+
+def test_an_abort_is_answered_before_what_a_later_message_begins(judged: Callable[..., Report]) -> None:
+    """C-7: the run of the message comes behind the answer, also when that has waited for the disk."""
+    begun = BEGUN + "> abort x\n> steer y Y\n< answer aborted / turn_end / agent_end / queue Y | / ok y"
+    run = " / agent_start / turn_start / queue | / user Y"
+
+    good, bad = (judged(begun + rest) for rest in (" / ok x" + run, run + " / ok x"))
+
+    assert not [each for each in good.verdicts if each.invariant == "I-ABT-1"]
+    assert [each for each in bad.verdicts if each.invariant == "I-ABT-1"]

@@ -9,7 +9,6 @@ milliseconds on the wire, but for those in options with pi's names. Has no acces
 # ruff: noqa: ASYNC109 - the timeout of a dialog is part of the request that clients receive
 
 import re
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, cast, get_args
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar,
 import trio
 
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
+from pinnace_agent.core.surroundings import random_uuid
 from pinnace_agent.extensions.api.terminal_texts import Theme
 from pinnace_agent.extensions.registration.registrations import Generation
 from pinnace_agent.extensions.services.dialogs import DialogTable, Send, shown_texts
@@ -733,7 +733,7 @@ class RpcUserInterface(UserInterface):
         self._generation.check()
         texts = shown_texts(method, fields)
         # Sent even after stdin was closed: the client may still read displays.
-        self._send({"type": "extension_ui_request", "id": str(uuid.uuid4()), "method": method, **texts, **marks})
+        self._send({"type": "extension_ui_request", "id": random_uuid(), "method": method, **texts, **marks})
 
 
 async def asked(answer: Awaitable[ValueT]) -> ValueT:

@@ -8,12 +8,12 @@ extensions. Rules R-UI-01, R-UI-02, R-UI-08.
 """
 
 import math
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Generic, Literal, Protocol, TypeVar, cast
 
 import trio
 
+from pinnace_agent.core.surroundings import random_uuid
 from pinnace_agent.extensions.ports.arguments import given_text
 from pinnace_spec.records.messages import DialogMethod
 
@@ -151,7 +151,7 @@ class DialogTable:
         if self._closed is not None or limit_s <= 0:
             await trio.lowlevel.checkpoint()
             return slot.value
-        request_id = str(uuid.uuid4())
+        request_id = random_uuid()
         texts = shown_texts(method, {**fields, **extra})
         record: dict[str, object] = {"type": "extension_ui_request", "id": request_id, "method": method, **texts}
         if limit_s != math.inf:

@@ -9,11 +9,11 @@ styles, by any extension. Has no access to components, nor to what extensions ar
 """
 
 import re
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from pinnace_agent.core.ports.extensions import SurfaceInput
+from pinnace_agent.core.surroundings import random_uuid
 from pinnace_agent.extensions.services.dialogs import Send
 from pinnace_spec.records.messages import SurfacePlace
 from pinnace_spec.rules.limits import MAX_SURFACE_LINE_CHARS, MAX_SURFACE_LINES
@@ -133,7 +133,7 @@ class Surface:
 
     def show(self, send: Send) -> None:
         """Let the client open it."""
-        self.name = str(uuid.uuid4())
+        self.name = random_uuid()
         self.size = self._lines = None
         send({"type": "ui_surface_open", "surface": self.name, **self._fields})
 

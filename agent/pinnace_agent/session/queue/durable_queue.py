@@ -71,6 +71,14 @@ class NotReturned(NamedTuple):
         return tuple(steering), tuple(follow_up)
 
 
+class _Mark(NamedTuple):
+    """That messages are returned, as it is in the file."""
+
+    effect: fx.ReturnQueued
+    write: int
+    """The number of its write."""
+
+
 class DurableQueue:
     """Saves what happens to queued messages, in the file of the session that they belong to."""
 
@@ -81,9 +89,7 @@ class DurableQueue:
         self._agent = agent
         self._returning: set[int] = set()  # the commands whose answer waits until what they return is saved
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
-        self._returned: dict[
-            int, list[fx.ReturnQueued]
-        ] = {}  # by the command, what is in the file, perhaps not on disk
+        self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
         self._not_returned: dict[int, NotReturned] = {}  # by the command
         self._when_answered: Callable[[], None] | None = None
         self._has_delivered = False
@@ -134,10 +140,9 @@ class DurableQueue:
         return () if self._session.file is None else self._read().returned.values()
 
     def prompt_dropped(self, message_id: str) -> None:
-        """A prompt was refused after its message was appended: its id is unknown again."""
+        """A prompt was refused after its message was appended, and `Session.drop` has made its id unknown again."""
         if self._session.entry_of_message_id(message_id) is not None:
             self._history = None
-            mark_refused(self._session, message_id)
 
     # Accepting.
 
@@ -213,7 +218,7 @@ class DurableQueue:
             self._take_back(session, effect, error, tuple(map(history.queued.__getitem__, ids)))
             return
         if effect.ref != NO_REPLY:
-            self._returned.setdefault(effect.ref, []).append(effect)
+            self._returned.setdefault(effect.ref, []).append(_Mark(effect, session.file.writes))
             self._returning.add(effect.ref)
 
     def _of(self, effect: fx.ReturnQueued) -> "Session":
@@ -265,15 +270,23 @@ class DurableQueue:
         return not any("messageId" in entry for entry in since)
 
     def answer(self, ref: int, answer: Callable[[NotReturned | None], None]) -> None:
-        """Answer a command, after what it returns is saved as returned. At once if it returns nothing.
+        """Answer a command, after what it returns is saved as returned; at once if it is, or if nothing is returned.
 
         `answer` gets the messages of which that could not be saved.
         """
+        marks = self._returned.pop(ref, [])
+        effects = [mark.effect for mark in marks]
+        session = self._of(effects[0]) if effects else self._session
+        # An abort is answered in one step with the start of the run of a message that has come, and was saved, behind
+        # it. The records of that run must follow the answer (C-7), and the flush of the message was one of the mark.
+        if marks and session.file is not None and session.file.has_on_disk(marks[-1].write):
+            self._returning.remove(ref)
+            answer(self._not_returned.pop(ref, None))
+            self._report_answered()
+            return
         if ref not in self._returning:
             answer(self._not_returned.pop(ref, None))
             return
-        effects = self._returned.pop(ref, [])
-        session = self._of(effects[0]) if effects else self._session
 
         async def work() -> None:
             try:
@@ -303,8 +316,7 @@ class DurableQueue:
             del self._answering[ref]
             answer()
             answered.set()
-            if not self._returning and self._when_answered is not None:
-                self._when_answered()
+            self._report_answered()
 
         self._agent.jobs.start(f"return:{ref}", work, ended)
 
@@ -326,6 +338,10 @@ class DurableQueue:
             await work()
 
         return after
+
+    def _report_answered(self) -> None:
+        if not self._returning and self._when_answered is not None:
+            self._when_answered()
 
     def when_answered(self, then: Callable[[], None]) -> None:
         """Call `then` when no answer waits any more; at once if none does."""

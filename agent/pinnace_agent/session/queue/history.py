@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_agent.session.conversation import LEAF_MARKER, REFUSED
 from pinnace_agent.session.queue.operations import CLEAR_QUEUE, KINDS, QUEUE, QueuedMessage, Texts
 
 if TYPE_CHECKING:  # for annotations alone
@@ -36,11 +37,17 @@ class QueueHistory:
         """The place of the newest operation and, if it is a `clear_queue`, that command's identity."""
         self.refused: dict[str, int] = {}
         """By id, the place of the entry that made it unknown again."""
+        self._added: dict[str, int] = {}  # by id, the place of the entry that has queued a message
         for place, entry in session.tree.of_type("custom"):
+            data = as_object(entry.get("data")) or {}
             if entry.get("customType") == QUEUE:
-                self.apply(as_object(entry.get("data")) or {}, session.id, place)
+                self.apply(data, session.id, place)
+            elif entry.get("customType") == LEAF_MARKER and isinstance(refused := data.get(REFUSED), str):
+                self.refused[refused] = place
         for message_id in tuple(self.queued):
-            if session.entry_of_message_id(message_id) is not None:
+            entry_id = session.entry_of_message_id(message_id)
+            # One before it is of a prompt that was refused, and whose message was sent again.
+            if entry_id is not None and (session.tree.find(entry_id) or 0) > self._added[message_id]:
                 del self.queued[message_id]
 
     def apply(self, data: Mapping[str, object], session_id: str, place: int) -> None:
@@ -55,6 +62,7 @@ class QueueHistory:
                 # Again, if it was to be returned and that could not be brought to the disk: it has stayed queued.
                 self.returned.pop(message.message_id, None)
                 self.queued[message.message_id] = message
+                self._added[message.message_id] = place
             return
         for message_id in as_array(data.get("messageIds")):
             message = self.queued.pop(str(message_id), None)

@@ -152,7 +152,16 @@ class SessionFile:
     @property
     def is_durable(self) -> bool:
         """Whether everything in it is known to be on the disk; of a file that was opened, only after a `sync`."""
-        return not self.unsaved and self._durability.durable >= self._durability.written
+        return not self.unsaved and self.has_on_disk(self.writes)
+
+    @property
+    def writes(self) -> int:
+        """How often something was written: behind an `append`, the number of its line for `has_on_disk`."""
+        return self._durability.written
+
+    def has_on_disk(self, number: int) -> bool:
+        """Whether all writes up to a number are known to be on the disk."""
+        return self._durability.durable >= number
 
     def append(self, line: bytes, *, is_durable: bool = True) -> None:
         """Write a line, after those that could not be written before.

@@ -12,27 +12,79 @@ from typing import Final, NamedTuple
 import trio
 
 from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
-from pinnace_fuzz.simulation.client import Ledger, SentMessage
+from pinnace_fuzz.simulation.client import Deliveries, Ledger, SentMessage, draw_text
 from pinnace_fuzz.simulation.hosted.connections import Connect, Connection, Frames, control, data
 from pinnace_fuzz.simulation.hosted.events import Cursor, EventLog, EventReader
 from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.trace import Trace
-from pinnace_spec.observers.edge import as_record, texts
+from pinnace_spec.observers.edge import as_record
 
 AGENT: Final = "main"
 PATIENCE_S: Final = 300.0
 """How long a client waits when nothing happens; then it ends what runs."""
-_NEXT_S: Final = (0.01, 0.5, 2.0)
-"""Between two connections."""
+_NEXT_S: Final = (0.01, 0.01, 0.5, 0.5, 2.0, 2.0, 40.0)
+"""Between two connections; after the longest an agent may be asleep."""
 _LEAVING_S: Final = 60.0
+_NOTICED_S: Final = 20.0
+"""So long after a crash a command may be given to what has crashed."""
 _ACTIONS: Final = (
     *(("prompt", 5), ("steer", 4), ("follow_up", 4), ("abort", 2), ("get_state", 1), ("get_messages", 1)),
-    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 1), ("compact", 1), ("abort_retry", 1)),
+    *(("get_queue", 1), ("clear_queue", 1), ("set_session_name", 2), ("compact", 1), ("abort_retry", 1)),
+    *(("new_session", 0.4), ("switch_session", 0.4), ("fork", 0.4)),
 )
+REPLACING: Final = frozenset({"new_session", "switch_session", "fork"})
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
 _CUTS: Final = 0.06
 """How often the client's process ends behind a command, and how often it leaves in order."""
+
+
+class Sessions:
+    """The sessions of an agent, as its clients know them: which there are, and which is the current one."""
+
+    def __init__(self, ledger: Ledger, report: Callable[[str, str], None]) -> None:
+        """Know none."""
+        self.paths: dict[str, None] = {}
+        self.entries: dict[str, None] = {}
+        """Of messages of the user, in whatever session."""
+        self.names: list[str] = []
+        """Names that were given to sessions in this boot of the machine."""
+        self._ledger = ledger
+        self._report = report
+        self._open: set[tuple[str, str]] = set()
+        """Commands that may replace it, by client and id, and have no answer."""
+        self._current: object = None
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether another one may become the current one at any moment."""
+        return bool(self._open)
+
+    def send(self, client: str, command: Record) -> None:
+        """A command is sent."""
+        if command["type"] in REPLACING:
+            self._open.add((client, command["id"]))
+            self._current = None
+            self._ledger.leave_session()
+
+    def answer(self, client: str, command: Record, response: Record) -> None:
+        """A command is answered."""
+        data = as_record(response.get("data"))
+        if command["type"] in REPLACING:
+            self._open.discard((client, command["id"]))
+            self._ledger.leave_session()
+        elif command["type"] == "get_state" and response["success"]:
+            if isinstance(path := data.get("sessionFile"), str):
+                self.paths[path] = None
+            self._see(data)
+
+    def _see(self, state: Mapping[str, object]) -> None:
+        """Compare the session with the one of the last answer: only a command replaces it, and no crash."""
+        if self.is_changing:
+            return
+        if self._current not in (None, state.get("sessionId")) and state.get("messageCount"):
+            self._report("sessions", f"the session is {state.get('sessionId')}, and was {self._current}")
+        self._current = state.get("sessionId") if state.get("messageCount") else None
 
 
 class Surroundings(NamedTuple):
@@ -41,6 +93,7 @@ class Surroundings(NamedTuple):
     trace: Trace
     ledger: Ledger
     events: EventLog
+    sessions: "Sessions"
     report: Callable[[str, str], None]
     """Takes the source and the text of a finding."""
     parts: Parts
@@ -88,6 +141,9 @@ class HostedClient:
         self._open: set[str] = set()
         """The ids that the current connection has sent, and that are not answered."""
         self._is_running = False
+        self._sent_s: dict[str, float] = {}
+        """When a command was sent first, by its id."""
+        self._deliveries = Deliveries(around.ledger)
         self._changed = trio.Event()
 
     async def live(self, count: int, connect: Connect) -> None:
@@ -106,6 +162,7 @@ class HostedClient:
         around = self._around
         self._open = set()
         self._is_running = False
+        self._deliveries = Deliveries(around.ledger)
         reader = EventReader(around.events, self._cursor)
         is_done = False
         try:
@@ -139,8 +196,9 @@ class HostedClient:
         self._around.trace.note(f"{self.name} control", payload.decode())
         record = parse_record(payload + b"\n")
         if record["type"] == "refused" and self._cursor is not None:
-            # Of an agent that has a cursor, everything that it needs to begin again is on the disk.
-            self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
+            if self._around.ledger.is_trusted:
+                # Of an agent that has a cursor, everything that it needs to begin again is on the disk.
+                self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
             self._cursor = None
 
     def _take(self, line: bytes, events: EventReader) -> None:
@@ -155,12 +213,15 @@ class HostedClient:
             self._settle(record)
         else:
             events.take(record, line)
+            self._deliveries.take(record)
             self._cursor = events.cursor
             match record.get("type"):
                 case "agent_start":
                     self._is_running = True
                 case "agent_settled" | "agent_restarted" | "attached":
                     self._is_running = False
+                case "message_start" if "messageId" in record:
+                    around.sessions.entries[record["entryId"]] = None
                 case _:
                     pass
         self._changed.set()
@@ -215,11 +276,11 @@ class HostedClient:
             case "prompt" | "steer" | "follow_up":
                 ledger = self._around.ledger
                 number = len(ledger.messages)
-                text = f"message {number:04}" + " and more" * draws.choice((0, 0, 0, 5, 400))
+                text = draw_text(draws, number)
                 command |= {"message": text, "messageId": f"m{number}"}
                 if name == "prompt" and draws.random() < 0.7:
                     command["streamingBehavior"] = draws.choice(("steer", "followUp"))
-                message = SentMessage(dict(command), text, is_elsewhere=False)
+                message = SentMessage(dict(command), text, False, is_astride=self._around.sessions.is_changing)
                 ledger.messages[command["messageId"]] = ledger.by_text[text] = message
             case "abort":
                 command["queue"] = draws.choice(("hold", "clear", "continue"))
@@ -227,6 +288,12 @@ class HostedClient:
                 command["by"] = f"{self.name}-w{self._sent}"
             case "set_session_name":
                 command["name"] = f"name {self.name} {self._sent}"
+            case "switch_session":
+                paths = [*self._around.sessions.paths]
+                command = {**command, "sessionPath": draws.choice(paths)} if paths else {"type": "get_state"}
+            case "fork":
+                entries = [*self._around.sessions.entries]
+                command = {**command, "entryId": draws.choice(entries)} if entries else {"type": "get_state"}
             case _:
                 pass
         return self._new(command)
@@ -240,6 +307,8 @@ class HostedClient:
     async def _send(self, connection: Connection, command: Record) -> None:
         line = encode_record(command)
         self._open.add(command["id"])
+        self._around.sessions.send(self.name, command)
+        self._sent_s.setdefault(command["id"], self._around.trace.time_s)
         self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
         await connection.to_host.send_all(data(line))
 
@@ -251,16 +320,14 @@ class HostedClient:
             around.report("answers", f"{self.name}: a response that nothing asked for on its connection: {response}")
             return
         self._open.discard(identity)
-        answer = as_record(response.get("data"))
-        if (message := around.ledger.messages.get(command.get("messageId", ""))) is not None:
-            message.is_accepted = message.is_accepted or response["success"]
-            message.is_returned = message.is_returned or answer.get("state") == "returned"
-        returned = answer if command["type"] == "clear_queue" else as_record(answer.get("cleared"))
-        for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
-            if (message := around.ledger.by_text.get(text)) is None:
-                around.report("deliveries", f"a text was returned that was never sent: {text[:80]!r}")
-            else:
-                message.is_returned = True
+        around.sessions.answer(self.name, command, response)
+        if (problem := around.ledger.settle(command, response)) is not None:
+            around.report("deliveries", problem)
+        is_unknown = response.get("errorCode") == "outcome_unknown" and around.ledger.is_trusted
+        if is_unknown and around.events.disturbed_s + _NOTICED_S < self._sent_s[identity]:
+            around.report("answers", f"{self.name}: nothing has crashed, and the outcome is unknown: {response}")
+        if command["type"] == "set_session_name" and response["success"]:
+            around.sessions.names.append(command["name"])
 
 
 async def audit(connection: Connection, around: Surroundings) -> None:

@@ -29,12 +29,18 @@ class EventLog:
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         """Begin empty; `report` takes the source and the text of a finding."""
+        self.crashes = 0
+        """How many processes have crashed until now."""
+        self.disturbed_s = 0.0
+        """When one has crashed, or was stopped, in simulated seconds of the history."""
         self.may_have_gaps = False
         """Whether the machine has crashed, or a disk has failed."""
         self.journals: list[str] = []
         """Their ids, in the order of their discovery."""
         self._report = report
         self._events: dict[Cursor, bytes] = {}
+        self._last: dict[tuple[str, int], int] = {}
+        """The number of the newest event of each epoch."""
 
     def report(self, text: str) -> None:
         """Report a finding."""
@@ -44,9 +50,17 @@ class EventLog:
         """Compare an event with that of the same cursor."""
         if cursor.journal not in self.journals:
             self.journals.append(cursor.journal)
+        epoch = cursor.journal, cursor.epoch
+        self._last[epoch] = max(cursor.seq, self._last.get(epoch, 0))
         former = self._events.setdefault(cursor, line)
         if former != line:
             self.report(f"two events have the cursor {cursor}: {former[:200]!r} and {line[:200]!r}")
+
+    def leave(self, cursor: Cursor) -> None:
+        """The epoch of a cursor is over, and complete, for a reader who is there: it must have all events of it."""
+        last = self._last.get((cursor.journal, cursor.epoch), 0)
+        if last > cursor.seq:
+            self.report(f"behind {cursor} follows another epoch, and others have got the events up to {last}")
 
 
 class EventReader:
@@ -71,7 +85,14 @@ class EventReader:
                 # A client that attaches before the first record of an epoch is at its beginning already.
                 if (record["epoch"], 0) < self.cursor[1:]:
                     self._log.report(f"epoch {record['epoch']} begins behind {self.cursor}")
-                if self._is_running and not record["interrupted"] and not self._log.may_have_gaps:
+                if record["complete"] and self.cursor.seq and record["epoch"] == self.cursor.epoch + 1:
+                    self._log.leave(self.cursor)
+                if record["interrupted"] and not self._log.crashes:
+                    self._log.report(f"nothing has crashed, and a run was cut behind {self.cursor}: {record}")
+                # The records of a run's end may be gone with a host, and it was not cut.
+                may_have_ended = record["reason"] == "host" and not record["complete"]
+                may_have_ended = may_have_ended or self._log.may_have_gaps
+                if self._is_running and not record["interrupted"] and not may_have_ended:
                     self._log.report(
                         f"a run was cut behind {self.cursor}, and the next epoch does not say so: {record}"
                     )

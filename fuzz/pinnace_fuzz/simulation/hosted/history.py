@@ -6,39 +6,30 @@ crash. In the last boot nothing crashes, and the disk and the model work: everyt
 whole journal is read again.
 """
 
-import math
-import os
 import random
-import tempfile
 from collections.abc import Awaitable, Callable, Collection
 from contextvars import Context, copy_context
-from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import trio
 
-from pinnace_fuzz.session_verdict import Files
-from pinnace_fuzz.simulation.client import Ledger
-from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, ProcessDisk
+from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch, Starter
-from pinnace_fuzz.simulation.hosted.client import HostedClient, Surroundings, audit
+from pinnace_fuzz.simulation.hosted.client import HostedClient, Sessions, Surroundings, audit
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
 from pinnace_fuzz.simulation.hosted.events import EventLog
-from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script
-from pinnace_fuzz.simulation.oracles import find_lost, find_repeated, session_files
-from pinnace_fuzz.simulation.parts import Parts
+from pinnace_fuzz.simulation.oracles import find_repeated, find_unnamed
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import HostProgram, Program
-from pinnace_fuzz.simulation.results import EPOCH_NS, RESTART_S, SESSION, Finding, History, Log, without_surprises
-from pinnace_fuzz.simulation.scheduling import StepCounter, scheduled_by, simulated_clock
+from pinnace_fuzz.simulation.results import SESSION, History
 from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.trace import Trace
+from pinnace_fuzz.simulation.world import Moment, Span, World, draw_disk_faults, draw_moment, quiet_folder
 
-_SESSIONS: Final = "sessions"
 _MOST_BOOTS: Final = 3
 _MOST_CLIENTS: Final = 3
 _MOST_ACTIONS: Final = 12
 _MOST_FAULTS: Final = 5
+_FIRST_STEP: Final = 20
 _MOST_STEP: Final = 6_000
 _MOST_OPERATION: Final = 120
 _ALL_DONE_S: Final = 7200.0
@@ -48,7 +39,8 @@ _RESTARTS_S: Final = (0.0, 0.01, 0.5, 3.0, 10.0)
 _PAUSES_S: Final = (0.01, 0.5, 4.0, 9.0, 40.0)
 """For which a process is stopped."""
 _IDLE_S: Final = (20.0, 1800.0)
-_JOURNAL_BYTES: Final = 64 * 1024 * 1024
+_JOURNAL_BYTES: Final = (64 * 1024 * 1024,) * 4 + (64 * 1024,)
+"""With little, old records are dropped."""
 _HOST_DESCRIPTORS: Final = 8
 """Most files that a host with one agent has open, beside one for each client."""
 
@@ -61,10 +53,7 @@ class Fault(NamedTuple):
     victim: Victim
     pause_s: float
     """For how long it is stopped; 0: it crashes."""
-    step: int
-    """At which scheduling step of the boot; 0: at an operation."""
-    operation: int
-    """At which operation of the disk; 0: at a step."""
+    moment: Moment
 
 
 class _Plan(NamedTuple):
@@ -73,6 +62,7 @@ class _Plan(NamedTuple):
     actions: tuple[int, ...]
     """Of each client."""
     faults: tuple[Fault, ...]
+    disk: DiskFaults
     trouble: float
     idle_s: float
     on_crash: str
@@ -80,107 +70,87 @@ class _Plan(NamedTuple):
 
 def simulate_hosted(seed: int, program: Program, host: HostProgram, left_out: Collection[str] = ()) -> History:
     """Play the history of a seed, without some parts. Runs trio; not for several threads."""
-    with tempfile.TemporaryDirectory(prefix="pinnace-simulation-") as folder, without_surprises() as log:
-        return _Simulation(seed, program, host, os.path.realpath(folder), log, Parts(left_out)).play()
-
-
-class _Simulation:
-    def __init__(self, seed: int, program: Program, host: HostProgram, folder: str, log: Log, parts: Parts) -> None:
-        self._seed = seed
-        self.program = program
-        self.host = host
-        self.log = log
-        self.parts = parts
+    with quiet_folder() as (folder, log):
+        world = World(seed, "hosted ", folder, log, left_out)
         log.is_left_out = has_crashed
-        self.trace = Trace(folder)
-        self.findings: list[Finding] = []
-        self.ledger = Ledger()
-        self.home, self.work, root = (Path(folder, name) for name in ("home", "work", "disk"))
-        for each in (self.home, self.work, root):
-            each.mkdir()
-        (self.work / READ_FILE).write_text("a line\n" * 20)
-        self.disk = Disk(root, self.draws("disk"), EMPTY_FAULTS, lambda text: self.trace.note("disk", text))
-        self.disk.on_second_writer = lambda file: self.report("leases", f"two processes write file {file} in turns")
-        self.agent_folder = root / "agent"
-        self.events = EventLog(self.report)
-        names_session = ("--session-id", SESSION) if self.draws("session").random() < 0.5 else ()
-        flags = ("--model", MODEL, "--tools", TOOLS, "--protocol", "pi", "--session-dir", str(root / _SESSIONS))
-        environment = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", SCRIPT_VARIABLE: str(self.home / "script.json")}
-        self.around = Surroundings(
-            self.trace,
-            self.ledger,
-            self.events,
-            self.report,
-            self.parts,
-            (*flags, *names_session),
-            str(self.work),
-            environment,
-        )
-        count = 1 + self.draws("clients").randrange(_MOST_CLIENTS)
-        self.clients = [HostedClient(f"client-{n}", self.draws(f"client {n}"), self.around) for n in range(count)]
-        self.begun_s = 0.0
-
-    def draws(self, name: str) -> random.Random:
-        return random.Random(f"{self._seed} hosted {name}")
-
-    def report(self, source: str, text: str) -> None:
-        self.findings.append(Finding(self.trace.steps, source, text))
-        self.trace.note("finding", f"{source}: {text}")
-
-    def sessions(self) -> Files:
-        """Return the session files, without journals and tables."""
-        return {name: each for name, each in session_files(self.disk.contents()).items() if name.startswith(_SESSIONS)}
-
-    def play(self) -> History:
+        scene = _Scene(world, program, host)
         boots = 0
-        for number, plan in enumerate(self._plans(), 1):
-            if not self.parts.has(f"boot:{number}"):
+        for number, plan in enumerate(_plans(world, len(scene.clients)), 1):
+            if not world.parts.has(f"boot:{number}"):
                 continue
             boots = number
             faults = enumerate(plan.faults, 1)
-            left = tuple(each for place, each in faults if self.parts.has(f"fault:{number}.{place}"))
-            _Boot(self, plan._replace(faults=left), number).play()
-            if self.findings:
+            left = tuple(each for place, each in faults if world.parts.has(f"fault:{number}.{place}"))
+            if plan.disk != EMPTY_FAULTS and not world.parts.has(f"disk:{number}"):
+                plan = plan._replace(disk=EMPTY_FAULTS)
+            _Boot(scene, plan._replace(faults=left), number).play()
+            if world.findings:
                 break
-        return History(self._seed, self.trace.steps, boots, tuple(self.findings), self.trace, self.parts)
+        return world.history(boots)
 
-    def _plans(self) -> list[_Plan]:
-        draws = self.draws("plan")
-        plans = [self._plan(draws, 1 + draws.randrange(_MOST_FAULTS)) for _ in range(draws.randrange(_MOST_BOOTS))]
-        return [*plans, self._plan(draws, 0)]
 
-    def _plan(self, draws: random.Random, faults: int) -> _Plan:
-        return _Plan(
-            tuple(1 + draws.randrange(_MOST_ACTIONS) for _ in self.clients),
-            tuple(_fault(draws) for _ in range(faults)),
-            draws.choice((0.0, 0.1, 0.3)) if faults else 0.0,
-            draws.choice(_IDLE_S),
-            draws.choice(("pause", "continue")),
+class _Scene:
+    """What outlives the boots, beside the world."""
+
+    def __init__(self, world: World, program: Program, host: HostProgram) -> None:
+        self.world = world
+        self.program = program
+        self.host = host
+        world.disk.on_second_writer = lambda file: world.report("leases", f"two processes write file {file} in turns")
+        self.agent_folder = world.sessions.parent / "agent"
+        self.events = EventLog(world.report)
+        self.journal_bytes = world.draws("journal").choice(_JOURNAL_BYTES)
+        self.events.may_have_gaps = self.journal_bytes < _JOURNAL_BYTES[0]
+        names_session = ("--session-id", SESSION) if world.draws("session").random() < 0.5 else ()
+        self.around = Surroundings(
+            world.trace,
+            world.ledger,
+            self.events,
+            Sessions(world.ledger, world.report),
+            world.report,
+            world.parts,
+            (*world.flags, *names_session),
+            str(world.work),
+            world.environment,
         )
+        count = 1 + world.draws("clients").randrange(_MOST_CLIENTS)
+        self.clients = [HostedClient(f"client-{n}", world.draws(f"client {n}"), self.around) for n in range(count)]
+
+
+def _plans(world: World, clients: int) -> list[_Plan]:
+    draws = world.draws("plan")
+    is_faulty = draws.random() < 0.25
+    counts = [1 + draws.randrange(_MOST_FAULTS) for _ in range(draws.randrange(_MOST_BOOTS))]
+    return [_plan(draws, clients, count, is_faulty=is_faulty) for count in counts] + [
+        _plan(draws, clients, 0, is_faulty=False)
+    ]
+
+
+def _plan(draws: random.Random, clients: int, faults: int, *, is_faulty: bool) -> _Plan:
+    return _Plan(
+        tuple(1 + draws.randrange(_MOST_ACTIONS) for _ in range(clients)),
+        tuple(_fault(draws) for _ in range(faults)),
+        draw_disk_faults(draws) if is_faulty else EMPTY_FAULTS,
+        draws.choice((0.0, 0.1, 0.3)) if faults else 0.0,
+        draws.choice(_IDLE_S),
+        draws.choice(("pause", "continue")),
+    )
 
 
 def _fault(draws: random.Random) -> Fault:
     victim: Victim = draws.choice(("host", "host", "agent", "agent", "machine"))
     pause_s = draws.choice(_PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
-    if draws.random() < 0.6:
-        step = round(math.exp(draws.uniform(math.log(20), math.log(_MOST_STEP))))
-        return Fault(victim, pause_s, step, 0)
-    return Fault(victim, pause_s, 0, 1 + draws.randrange(_MOST_OPERATION))
+    return Fault(victim, pause_s, draw_moment(draws, _FIRST_STEP, _MOST_STEP, _MOST_OPERATION))
 
 
-class _Boot:
+class _Boot(Span[Fault]):
     """The machine from its start to its end."""
 
-    def __init__(self, simulation: _Simulation, plan: _Plan, number: int) -> None:
-        self._of = simulation
+    def __init__(self, scene: _Scene, plan: _Plan, number: int) -> None:
+        super().__init__(scene.world, number, plan.faults)
+        self._of = scene
         self._plan = plan
-        self._number = number
-        self._draws = simulation.draws(f"boot {number}")
-        self._steps = 0
-        self._operations = 0
-        self._clock = simulated_clock()
-        self._scope = trio.CancelScope()
-        self._has_crashed = False
+        self._draws = scene.world.draws(f"boot {number}")
         self._host: Process | None = None
         self._listening: Listening | None = None
         self._agents: list[AgentProcess] = []
@@ -190,73 +160,72 @@ class _Boot:
         self._is_ending = False
 
     def play(self) -> None:
-        of, plan = self._of, self._plan
-        of.trace.note("boot", f"{self._number} {plan}")
-        (of.home / "script.json").write_bytes(draw_script(of.draws(f"model {self._number}"), trouble=plan.trouble))
-        of.disk.on_operation = self._on_operation
-        with scheduled_by(of.draws(f"schedule {self._number}"), is_held):
-            trio.run(self._live, clock=self._clock, instruments=[StepCounter(self._on_step)])
-        of.begun_s = of.trace.time_s + RESTART_S
-        if self._has_crashed:
+        of, world, plan = self._of, self.world, self._plan
+        world.trace.note("boot", f"{self.number} {plan}")
+        world.write_script(self.number, trouble=plan.trouble)
+        if plan.disk != EMPTY_FAULTS:
             of.events.may_have_gaps = True
-            of.disk.lose_power()
-        for text in find_lost(of.ledger, of.sessions()):
-            of.report("messages", text)
-        for text in find_repeated(of.sessions()):
-            of.report("commands", text)
-        for defect in of.log.defects:
-            of.report("failure", f"the host or an agent has logged {defect}")
+        self.run(self._live, plan.disk, is_held)
+        self._disturb()
+        if self.has_crashed:
+            of.events.may_have_gaps = True
+            world.disk.lose_power()
+        world.find_lost()
+        if not self.has_crashed and world.ledger.is_trusted:
+            for text in find_unnamed(of.around.sessions.names, world.session_files()):
+                world.report("commands", text)
+        of.around.sessions.names.clear()
+        for text in find_repeated(world.session_files()):
+            world.report("commands", text)
+        for defect in world.log.defects:
+            world.report("failure", f"the host or an agent has logged {defect}")
         if self._most_open > _HOST_DESCRIPTORS + len(of.clients):
-            of.report("descriptors", f"the host had {self._most_open} files open")
+            world.report("descriptors", f"the host had {self._most_open} files open")
 
     # Around each step.
 
-    def _on_step(self, task: str) -> None:
-        if self._has_crashed:
-            return
-        self._steps += 1
-        trace = self._of.trace
-        trace.time_s = self._of.begun_s + self._clock.current_time()
-        trace.step(task)
-        for fault in self._plan.faults:
-            if fault.step == self._steps:
-                self._strike(fault)
-
-    def _on_operation(self, disk: ProcessDisk) -> None:
-        self._operations += 1
+    def on_operation(self, disk: ProcessDisk) -> None:
         if self._host is not None and disk is self._host.disk:
             self._most_open = max(self._most_open, disk.open_count)
-        for fault in self._plan.faults:
-            if fault.operation == self._operations:
-                self._strike(fault)
+        super().on_operation(disk)
 
-    def _strike(self, fault: Fault) -> None:
-        if self._has_crashed or self._nursery is None or self._context is None or self._is_ending:
+    def strike(self, fault: Fault) -> None:
+        if self.has_crashed or self._nursery is None or self._context is None or self._is_ending:
             return
+        trace = self.world.trace
         if fault.victim == "machine":
-            self._of.trace.note("crash", "machine")
-            self._has_crashed = True
+            trace.note("crash", "machine")
+            self.has_crashed = True
             for each in self._processes():
                 each.crash()
-            self._scope.cancel()
+            self.scope.cancel()
             return
         newest = self._agents[-1].process if self._agents else None
         process = self._host if fault.victim == "host" else newest
         if process is None or process.ended.is_set() or process.has_crashed:
             return
         if not fault.pause_s:
-            self._of.trace.note("crash", process.name)
+            trace.note("crash", process.name)
+            self._disturb()
             process.crash()
         elif not process.is_stopped:
-            self._of.trace.note("stop", f"{process.name} {fault.pause_s}")
+            trace.note("stop", f"{process.name} {fault.pause_s}")
             process.is_stopped = True
+            self._of.events.disturbed_s = trace.time_s + fault.pause_s
+            if not self.world.session_files():
+                # A session without a file has no lease: a process that the next host starts may begin it, too.
+                self.world.ledger.leave_session()
             # In the context of the machine, not of the process that has reached the operation.
             self._context.copy().run(self._nursery.start_soon, self._go_on, process, fault.pause_s)
+
+    def _disturb(self) -> None:
+        self._of.events.crashes += 1
+        self._of.events.disturbed_s = self.world.trace.time_s
 
     async def _go_on(self, process: Process, pause_s: float) -> None:
         await trio.sleep(pause_s)
         if process.is_stopped:
-            self._of.trace.note("continue", process.name)
+            self.world.trace.note("continue", process.name)
             process.is_stopped = False
         await trio.lowlevel.checkpoint()
 
@@ -268,7 +237,7 @@ class _Boot:
     async def _live(self) -> None:
         of = self._of
         self._context = copy_context()
-        with self._scope:
+        with self.scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 nursery.start_soon(self._keep_host)
@@ -278,7 +247,7 @@ class _Boot:
                             clients.start_soon(client.live, count, self._connect, name=client.name)
                 if limit.cancelled_caught:
                     owed = [f"{client.name}: {[*client.owed]}" for client in of.clients if client.owed]
-                    self._report("stalled", f"clients have not ended after {_ALL_DONE_S:.0f} s; owed: {owed}")
+                    self.report("stalled", f"clients have not ended after {_ALL_DONE_S:.0f} s; owed: {owed}")
                 self._is_ending = True
                 await self._end()
                 nursery.cancel_scope.cancel()
@@ -295,23 +264,26 @@ class _Boot:
                 self._agents,
                 self._begin,
                 self._serve_agent,
-                self._of.disk.begin,
+                self.world.disk.begin,
                 random.Random(self._draws.getrandbits(64)),
             )
 
             host = self._start_host(listening, starter)
             await host.ended.wait()
             if host.error is not None and not host.has_crashed:
-                self._report("failure", f"the host has raised {host.error!r}")
+                if self._plan.disk.no_space:  # it may not start
+                    self.world.trace.note("host", f"has not started: {host.error}")
+                    continue
+                self.report("failure", f"the host has raised {host.error!r}")
                 return
             if self._is_ending:
                 return
             if not host.has_crashed:
-                self._report("failure", "the host has ended, and nothing has asked for it")
+                self.report("failure", "the host has ended, and nothing has asked for it")
                 return
 
     def _start_host(self, listening: Listening, starter: Starter) -> Process:
-        disk = self._of.disk.begin()
+        disk = self.world.disk.begin()
 
         def leave() -> None:
             listening.end()
@@ -335,9 +307,9 @@ class _Boot:
             starter,
             disk,
             self._wall_time_s,
-            self._clock.current_time,
+            self.clock.current_time,
             idle_s=plan.idle_s,
-            journal_bytes=_JOURNAL_BYTES,
+            journal_bytes=self._of.journal_bytes,
             on_crash=plan.on_crash,
         )
         return 0
@@ -350,12 +322,12 @@ class _Boot:
             stdin,
             stdout,
             disk,
-            lambda: round(self._wall_time_s() * 1e9),
+            self.wall_time_ns,
             lambda _: None,
         )
 
     def _wall_time_s(self) -> float:
-        return EPOCH_NS / 1e9 + self._of.begun_s + self._clock.current_time()
+        return self.wall_time_ns() / 1e9
 
     async def _end(self) -> None:
         """Read the whole journal again, and end the host in order, with its agent."""
@@ -373,8 +345,4 @@ class _Boot:
                 await process.ended.wait()
         if limit.cancelled_caught:
             left = [process.name for process in self._processes() if not process.ended.is_set()]
-            self._report("stalled", f"not ended {_STOP_S:.0f} s after the host was asked to end: {left}")
-
-    def _report(self, source: str, text: str) -> None:
-        if not self._has_crashed:
-            self._of.report(source, text)
+            self.report("stalled", f"not ended {_STOP_S:.0f} s after the host was asked to end: {left}")

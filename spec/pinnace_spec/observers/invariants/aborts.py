@@ -59,7 +59,7 @@ class Aborted(Automaton):
         # A message that was sent after this abort resumes the paused queue, whether another abort is under way or not.
         is_released = queues.last_accepted is not None and queues.last_accepted.sent.number > abort.number
         # What a later command has begun, while this answer has waited for the disk, is not what was aborted.
-        is_newer = is_released or any(
+        is_newer = any(
             each.kind == "compact" and each.number > abort.number for each in self.fold.commands.open.values()
         )
         for name, begun in self.fold.work.open_brackets():
@@ -69,6 +69,9 @@ class Aborted(Automaton):
                 )
                 self.report(what, abort.number, begun, number)
                 return
+        # So does a later abort with `continue`, whatever has been sent since and may not be read yet.
+        release = queues.last_release
+        is_released = is_released or (release is not None and release.number > abort.number)
         is_owed = queues.pending > 0 and (is_released or not queues.is_held)
         if self.fold.generation.has_settled and work.run_started > work.settled and not continues and not is_owed:
             what = f"record {number} answers the abort of record {abort.number}"

@@ -83,7 +83,8 @@ class DeliveryOrder(Automaton):
             waiting.popleft()
         older = itertools.takewhile(lambda each: each.sent.number < text.sent.number, waiting)
         before = next((each for each in older if _waits(each)), None)
-        if before is not None:
+        # One that is delivered before its answer may be queued by a former process, and be repeated.
+        if before is not None and not (self.fold.queues.has_former and not text.accepted):
             what = f"record {number} delivers {edge.shown(text.words)} of record {text.sent.number}"
             what = f"{what} before {edge.shown(before.words)} of record {before.sent.number}"
             self.report(what, before.sent.number, text.sent.number, number)

@@ -94,7 +94,8 @@ class TextsConserved(Automaton):
 
     def __init__(self, fold: Fold) -> None:
         super().__init__(fold)
-        self._emptied: list[tuple[int, Text]] = []  # left a queue without having been delivered
+        self._emptied: list[Text] = []  # left a queue without having been delivered
+        self._settled_without: list[Text] = []  # of these, those of work that has ended
         self._flagged: set[int] = set()
         self._accepted_at: dict[int, float] = {}
         self._idle: Sent | None = None  # the newest get_state that reported no work
@@ -118,9 +119,13 @@ class TextsConserved(Automaton):
             self._accepted_at[text.sent.number] = step.at
             self._judge_answer(text, number)
         self._see_rest(step)
-        self._emptied += [(number, text) for text in queues.removed]
-        if fold.work.settled == number and not fold.commands.are_open(_CHANGERS):
+        self._emptied += queues.removed
+        # Not at once: what a command has withdrawn is queued again behind its answer if that can't be saved (R-QUE-12).
+        if answered is not None and answered.number > fold.work.settled:
             self._judge_emptied(number)
+        if fold.work.settled == number and not fold.commands.are_open(_CHANGERS):
+            self._settled_without += self._emptied
+            self._emptied = []
             self._judge_own(number)
 
     def end(self, end: End) -> None:
@@ -128,6 +133,7 @@ class TextsConserved(Automaton):
         checks = self.fold.checks
         if end.how != "exit" or not checks.has_inputs or checks.has_extensions:
             return
+        self._judge_emptied(self.fold.work.settled)
         queues = self.fold.queues
         shown = {id(text) for view in queues.view.values() for text in view}
         for text in queues.texts:
@@ -201,10 +207,10 @@ class TextsConserved(Automaton):
 
     def _judge_emptied(self, number: int) -> None:
         """Messages that left a queue during work, without an outcome when the work has ended."""
-        for _, text in self._emptied:
-            if not text.is_over and not text.replaced:
+        for text in self._settled_without:
+            if text.unqueued and not text.is_over and not text.replaced:
                 self._lose(text, number, rules=self.rules)
-        self._emptied = []
+        self._settled_without = []
 
     def _judge_own(self, number: int) -> None:
         """A prompt that was accepted before the work settled has been delivered."""

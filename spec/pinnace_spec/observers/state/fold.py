@@ -26,7 +26,7 @@ class Fold:
         self.checks = checks
         self.commands = SentCommands()
         self.work = Work()
-        self.queues = QueueTexts(session_opened=None if checks.is_fresh else 0)
+        self.queues = QueueTexts(has_former=not checks.is_fresh, session_opened=None if checks.is_fresh else 0)
         self.settings = Settings()
         self.conversation = Conversation(knowledge="all" if checks.is_whole and checks.is_fresh else "nothing")
         self.is_quiet = checks.is_whole

@@ -12,6 +12,7 @@ from typing import Literal
 from pinnace_spec.observers import edge
 from pinnace_spec.observers.state.commands import SESSION_COMMANDS, TEXT_COMMANDS, Sent, SentCommands
 from pinnace_spec.observers.verdicts import Record, Step
+from pinnace_spec.rules.errors import ErrorCode
 
 Way = Literal["own", "steering", "followUp", "any"]
 """How a text enters the conversation: as the text that starts a run, through a queue, or unknown so far."""
@@ -85,6 +86,8 @@ class QueueTexts:
     queue as an abort does."""
     last_release: Sent | None = None
     """The last `abort` with `continue`."""
+    has_former: bool = False
+    """Whether a session was opened that existed: a message that is sent may be known there, from a former process."""
     session_opened: int | None = None
     """The step after which queued messages of a session that was opened may be reported; None: it was new."""
     is_restoring: bool = False
@@ -164,7 +167,11 @@ class QueueTexts:
     def _answer(self, sent: Sent, number: int, record: Record) -> None:
         data = edge.inner(record, "data")
         if (text := self._of.get(sent.number)) is not None:
-            self._answer_text(text, number, is_success=sent.is_success, data=data)
+            # It may be a repetition of which the agent could not say that its first one is on the disk (R-QUE-14).
+            is_unconfirmed = self.has_former and record.get("errorCode") == ErrorCode.SESSION_NOT_SAVED
+            self._answer_text(
+                text, number, "duplicate" if is_unconfirmed else data.get("disposition"), is_success=sent.is_success
+            )
         if not sent.is_success:
             return
         cleared = data if sent.kind == "clear_queue" else edge.inner(data, "cleared")
@@ -173,6 +180,7 @@ class QueueTexts:
                 self._return(words, number)
         if sent.kind in SESSION_COMMANDS and data.get("cancelled") is not True:
             self.session_opened = number if sent.kind == "switch_session" else None
+            self.has_former = sent.kind == "switch_session"
             self.restored.clear()
             kept: list[Text] = []
             for each in self._unreplaced:
@@ -185,19 +193,20 @@ class QueueTexts:
             self._unreplaced = kept
             self.last_abort = None
 
-    def _answer_text(self, text: Text, number: int, *, is_success: bool, data: Record) -> None:
-        if not is_success:
+    def _answer_text(self, text: Text, number: int, disposition: object, *, is_success: bool) -> None:
+        if is_success:
+            text.accepted = number
+        elif disposition is None:
             text.refused = number
             return
-        text.accepted = number
-        text.is_handled = data.get("disposition") in {"handled", "duplicate"}
-        if data.get("disposition") == "duplicate" and text.queued:
+        text.is_handled = disposition in {"handled", "duplicate"}
+        if disposition == "duplicate" and text.queued:
             # The queue was shown before this answer: what it shows is the message of a former process.
             self.restored.append(text.reported or text.words)
         is_newest = self.last_accepted is None or text.sent.number > self.last_accepted.sent.number
         if is_newest and not text.is_handled:
             self.last_accepted = text
-        match data.get("disposition"):
+        match disposition:
             case "started" if text.way == "any":
                 text.way = "own"
             case _:
@@ -268,6 +277,7 @@ class QueueTexts:
                 self._by_words.setdefault(words, deque()).append(fresh)
             return fresh
         if (seen := next((text for text in live if text.queued), None)) is not None:
+            seen.unqueued = 0  # its return could not be saved (R-QUE-12)
             self.out_of_order.append(seen)
             return seen
         self.strangers.append(words)

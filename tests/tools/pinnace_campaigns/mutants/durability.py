@@ -9,8 +9,12 @@ from typing import Final
 from pinnace_campaigns.mutants.catalogue import AgentMutant
 
 TRIED_STEPS: Final = 120_000
-MORE_STEPS: Final = {"flushed-when-it-begins": 250_000}
-"""For a fault that only shows when the machine crashes between the end of one flush and that of the next one."""
+MORE_STEPS: Final = {
+    "flushed-when-it-begins": 500_000,
+    "torn-lines-are-continued": 250_000,
+    "short-writes-are-whole": 250_000,
+}
+"""For faults that show only when the machine crashes between two flushes, or where a write was cut."""
 
 _DURABILITY: Final = "agent/pinnace_agent/session/store/durability.py"
 _FILE: Final = "agent/pinnace_agent/session/store/file.py"
@@ -109,6 +113,13 @@ DURABILITY_MUTANTS: Final = (
         "self.durable = max(self.durable, flushed.target)",
         "self.durable = self.written",
     ),
+    _fault(
+        "an-abort-is-answered-behind-the-next-run",
+        "An abort waits for a flush that the message behind it has done, and that message's run is reported first.",
+        _QUEUE,
+        "        if marks and session.file is not None and session.file.has_on_disk(marks[-1].write):\n",
+        "        if False:\n",
+    ),
 )
 
 _HOST: Final = "rpc/pinnace_rpc/host"
@@ -149,12 +160,26 @@ HOSTED_MUTANTS: Final = (
         "            await self._flush_details()\n",
         "            pass\n",
     ),
+    _fault(
+        "commands-are-not-noted",
+        "A command of a named client is given to the agent, and the client's table does not know it.",
+        f"{_HOST}/table.py",
+        "        self._entries[key] = entry = _Entry(content, is_open=True)\n",
+        "        entry = _Entry(content, is_open=True)\n",
+    ),
+    _fault(
+        "an-end-counts-before-its-records",
+        "An agent that has ended in order counts as complete although its newest records are not on the disk.",
+        f"{_HOST}/agent.py",
+        "is_kept = self._is_complete and await trio.to_thread.run_sync(self.journal.flush)",
+        "is_kept = self._is_complete",
+    ),
 )
 """Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
 
 # Of the first, the next line of a session of a few kilobytes changes the page again that a failed flush has dropped,
-# which writes it. The others show when a crash comes between a command that is no message and its answer, and of such
-# commands the name of a session alone leaves a trace of each time that it is executed.
+# which writes it. The second shows when a crash of the machine comes between a command that is no message and its
+# answer. The others were in the program, and each was found by some seed; with what is drawn now they need more steps.
 NOT_FOUND: Final = (
     _fault(
         "a-failed-flush-is-repeated",
@@ -164,18 +189,46 @@ NOT_FOUND: Final = (
         "",
     ),
     _fault(
-        "commands-are-not-noted",
-        "A command of a named client is given to the agent, and the client's table does not know it.",
-        f"{_HOST}/table.py",
-        "        self._entries[key] = _Entry(content, is_open=True)\n",
-        "        pass\n",
-    ),
-    _fault(
         "the-table-is-not-flushed",
         "The table of a client's commands is never flushed.",
         f"{_HOST}/table.py",
         "        self._system.fsync(self._descriptor)\n",
         "",
+    ),
+    _fault(
+        "a-refused-prompt-hides-its-repetition",
+        "A message that was refused as a prompt and then queued is not restored.",
+        "agent/pinnace_agent/session/queue/history.py",
+        " > self._added[message_id]:",
+        " > -1:",
+    ),
+    _fault(
+        "a-command-that-was-not-noted-stays-in-progress",
+        "A flush of the table that has failed leaves the command in progress, and its repetition without an answer.",
+        f"{_HOST}/table.py",
+        "                del self._entries[key]\n",
+        "                pass\n",
+    ),
+    _fault(
+        "a-table-that-can-not-be-made-is-a-defect",
+        "A client whose commands can't be noted loses its connection without a word.",
+        f"{_HOST}/connection.py",
+        "            except OSError as error:\n                raise LocationError(",
+        "            except ZeroDivisionError as error:\n                raise LocationError(",
+    ),
+    _fault(
+        "a-save-outlives-its-process",
+        "A job that saves a session reads what is known of it when the process has ended.",
+        "agent/pinnace_agent/engine/session_manager.py",
+        "                if not self._saving.get(id(session)):\n",
+        "                if not self._saving[id(session)]:\n",
+    ),
+    _fault(
+        "an-older-end-counts",
+        "The end of a former epoch counts for one whose beginning a loss of power has taken.",
+        f"{_HOST}/agent.py",
+        "is_latest = self.details.ended_epoch in (None, self.journal.epoch)",
+        "is_latest = True",
     ),
 )
 """Faults that the simulation does not find within that bound."""

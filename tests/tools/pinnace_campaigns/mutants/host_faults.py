@@ -78,7 +78,7 @@ HOST_MUTANTS: Final = (
         "a-crash-of-the-host-claims-completeness",
         "After a crash of the host no record is reported as missing, and no run as interrupted.",
         _AGENT,
-        "        self._is_complete = not self.details.has_process\n",
+        "        self._is_complete = not self.details.has_process and is_latest\n",
         "        self._is_complete, self._was_interrupted = True, False\n",
         f"{_CLIENTS}test_what_the_end_of_a_host_has_cut_is_reported_by_the_next",
         (),

@@ -1,4 +1,4 @@
-"""Which faults of the agent and of the host a simulated run shows: a table of all faults of the other catalogues.
+"""Which faults of the agent, of the host and of its model a simulated run shows: a table of the other catalogues.
 
 A fault has a cell: it is found by `pinnace-simulate` within a bound of scheduling steps, it can't show in a simulated
 run, or it can and was not found within `SEARCHED_STEPS`. A test holds that each fault has one cell, and a campaign that
@@ -20,7 +20,7 @@ FOUND: Final = frozenset(
     delivered-without-a-word withdrawn-without-a-word two-runs-begin will-retry-is-wrong compaction-left-open
     cancelled-compact-unanswered answered-twice answer-of-another-command wrong-code-at-the-end torn-session-line
     results-missing-in-turn-end messages-missing-in-agent-end message-without-a-beginning failed-tool-reported-as-good
-    not-streaming-at-work
+    not-streaming-at-work compact-unanswered second-abort-unanswered attempts-not-counted answers-are-answered
     """.split()
 )
 """Faults of the agent, by the histories of agents, each within `AGENT_STEPS`."""
@@ -29,7 +29,8 @@ FOUND_OF_HOST: Final = frozenset(
     """
     accepted-before-saved a-return-is-forgotten no-message-is-known a-crash-of-the-host-forgets-commands
     a-record-is-dropped a-crash-of-the-host-claims-completeness connections-are-counted-anew
-    a-command-dies-with-its-connection an-ended-connection-takes-commands a-run-that-was-cut-is-not-reported
+    a-command-dies-with-its-connection a-run-that-was-cut-is-not-reported
+    everything-is-sent-again
     """.split()
 )
 """Faults of the host, by the histories of hosts, each within `HOST_STEPS`."""
@@ -43,7 +44,6 @@ CAN_NOT_SHOW: Final[Mapping[str, str]] = {
     "next-line-ends-a-line": _PLAIN,
     "separators-as-they-are": _PLAIN,
     "ids-become-text": _PLAIN,
-    "answers-are-answered": _PLAIN,
     "null-kills": _PLAIN,
     "last-line-lost": _PLAIN,
     "defects-in-words": "No command is rejected with a text that names internals: each that is sent is valid.",
@@ -57,11 +57,31 @@ CAN_NOT_SHOW: Final[Mapping[str, str]] = {
 }
 """Why each of these can't."""
 
+FOUND_OF_MODEL: Final = frozenset(
+    """
+    clear_not_synced refused_is_known duplicate_starts_run restored_runs late_fsync_lifts_pause abort_spares_delivery
+    """.split()
+)
+"""Faults of the model that concern the agent, by the histories of agents, each within `AGENT_STEPS`."""
+
+FOUND_OF_MODEL_HOST: Final = frozenset(
+    """
+    repeat_in_progress begun_counts_as_done answer_not_stored answer_to_other_client ids_shared
+    silent_truncation
+    """.split()
+)
+"""Faults of the model that concern the host, by the histories of hosts, each within `HOST_STEPS`."""
+
 NOT_FOUND: Final[Mapping[str, str]] = {
-    "compact-unanswered": "A compaction has to succeed: the sessions are too small for one.",
-    "deltas-lost": "More than 64 KiB have to wait for the client: answers of the script are short.",
-    "second-abort-unanswered": "A second abort has to come before the first one is answered.",
-    "attempts-not-counted": "A second attempt has to fail, too.",
-    "everything-is-sent-again": "The agent's process has to crash between a session's new name and its answer.",
+    "an-ended-connection-takes-commands": "A connection has to end while it takes a command that another one repeats.",
+    "epoch_not_synced": "The machine has to crash when an epoch has begun, and to take its number alone.",
+    "deltas-lost": "More than 64 KiB of two blocks of an answer have to wait for the client.",
+    "request_before_sync": "The machine has to crash between the first words of an answer and the flush behind them.",
+    "open_not_synced": "Two crashes have to come between the write of a message and its flush.",
+    "clear_forgets": "The process has to crash between the mark of a clear_queue and its answer.",
+    "withdrawn_slot_lifts_pause": "Two aborts have to come while a message is saved: one that clears, one that holds.",
+    "prompt_survives_abort": "An abort has to come while a prompt is checked.",
+    "sleeps_at_work": "All clients have to be away for the time after which an agent is put to sleep, while it works.",
+    "cursor_beyond_end_waits": "The next epoch begins with a record that says that records may be missing, as it is.",
 }
 """What each of these needs, which `SEARCHED_STEPS` have not shown."""
