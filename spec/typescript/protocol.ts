@@ -3121,6 +3121,7 @@ export interface CacheMisses {
 
 /** What requests have used that only kept a provider's cache alive. It is a part of the totals. */
 export interface CacheWarming {
+  /** How many were sent. */
   requests: number;
   /** A number of tokens; null while it is not known. */
   tokens: Tokens;
@@ -4165,7 +4166,10 @@ export interface Stats {
    * This program's alone.
    */
   cacheMisses: CacheMisses;
-  /** Of the whole session (R-STA-12), and in its totals, too. */
+  /**
+   * Of the whole session (R-STA-12), and in its totals, too.
+   * This program's alone.
+   */
   cacheWarming: CacheWarming;
 }
 

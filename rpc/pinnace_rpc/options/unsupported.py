@@ -31,8 +31,8 @@ UPDATES: Final = UnsupportedFeature(
     "install a newer checkout with `scripts/setup`; pinnace never looks for updates",
 )
 LOGIN: Final = UnsupportedFeature(
-    "Built-in logins (OAuth) of providers other than `xai`, `kimi-coding`, `openai-codex`, `github-copilot` and "
-    "`radius`",
+    "Built-in logins (OAuth) of providers other than `xai`, `kimi-coding`, `openai-codex`, `github-copilot`, "
+    "`radius` and `openrouter`",
     "log in by an extension that registers the provider with `oauth`, or use a key: `pinnace auth login PROVIDER`, or "
     "the command `login` of the protocol; logins of pi are used while they are valid",
 )

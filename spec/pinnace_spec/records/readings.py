@@ -260,6 +260,7 @@ class CacheWarming(OutputModel):
     """What requests have used that only kept a provider's cache alive. It is a part of the totals."""
 
     requests: Count
+    """How many were sent."""
     tokens: Tokens
     cost: Amount
     """US dollars."""

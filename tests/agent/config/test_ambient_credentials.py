@@ -47,7 +47,13 @@ async def test_a_whole_group_of_variables_counts_as_a_key(
     credentials = await registry.provider_credentials(BEDROCK)
 
     assert bool(models) == status.is_usable == (credentials.problem is None) == (source is not None)
-    assert status == KeyStatus(BEDROCK, "variable" if source else None, source, is_usable=source is not None)
+    assert status == KeyStatus(
+        BEDROCK,
+        "variable" if source else None,
+        source,
+        is_usable=source is not None,
+        settings=frozenset({"AWS_REGION", "AWS_PROFILE"} & env.keys()),
+    )
     assert credentials.api_key == env.get("AWS_BEARER_TOKEN_BEDROCK")
 
 

@@ -130,7 +130,7 @@ async def test_a_failed_command_is_a_problem_and_no_other_key_is_sent(home: Home
         ({}, None, ""),
         ({"apiKey": "$MISSING"}, None, "The key in models.json can't be used: the variable MISSING is not set."),
         ({}, api_key("$MISSING"), "The key in auth.json can't be used: the variable MISSING is not set."),
-        ({}, {"openai": {"type": "oauth"}}, "auth.json has a login for openai"),
+        ({}, {"openai": {"type": "oauth"}}, "The login for openai in auth.json has expired, and only pi refreshes it"),
     ],
 )
 async def test_without_a_key_the_problem_says_what_is_missing(

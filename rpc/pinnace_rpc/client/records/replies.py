@@ -201,6 +201,7 @@ class CacheWarming(TypedDict):
     """What requests have used that only kept a provider's cache alive. It is a part of the totals."""
 
     requests: int
+    """How many were sent."""
     tokens: Tokens
     cost: float
     """US dollars."""

@@ -94,7 +94,7 @@ def _delivered(entries: Sequence[Record]) -> Counter[str]:
     """Of the last message of each id that was appended and not refused."""
     found = Counter[str]()
     for entry in entries:
-        for identity in _ids(entry, "refused"):
+        for identity in _refused_by(entry):
             if (refused := texts.pop(identity, None)) is not None:
                 found[refused] -= 1
         if entry["type"] == "message" and entry["message"]["role"] == "user":
@@ -112,6 +112,15 @@ def _ids(entry: Record, operation: str) -> Sequence[str]:
             return ids if op == operation else ()
         case _:
             return ()
+
+
+def _refused_by(entry: Record) -> Sequence[str]:
+    """Return the messages that were appended and are refused, by the queue or by what leaves a prompt out."""
+    match entry:
+        case {"type": "custom", "customType": "pinnace.leaf", "data": {"refused": str(identity)}}:
+            return (identity,)
+        case _:
+            return _ids(entry, "refused")
 
 
 def _fates(agent: Agent, entries: Sequence[Record], counts: Counter[str]) -> Iterator[str]:
@@ -286,7 +295,7 @@ def _cut(log: ClientLog, begun: JournalPosition, until: int, counts: Counter[str
 
 def _silent_gaps(agent: Agent, entries: Sequence[Record]) -> Iterator[str]:
     """Every message of the session was reported by its `message_end`, or an epoch reports that records are missing."""
-    refused = {identity for entry in entries for identity in _ids(entry, "refused")}
+    refused = {identity for entry in entries for identity in _refused_by(entry)}
     for log in agent.logs:
         if log.gaps or log.begun is None or log.begun.seq or log.begun.epoch > 1:
             continue
