@@ -1,6 +1,7 @@
 """What tests of providers share: a rich answer, a sink that keeps what is reported, and the frame of a reader."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -105,3 +106,8 @@ class Reading:
         """End the stream and return the message."""
         self.reader.finish()
         return self.builder.message
+
+
+def without_number(answer_id: str | None) -> str | None:
+    """Without what distinguishes the answers of the model server: each of two readers has asked for one."""
+    return answer_id and re.sub(r"(?<=_fake)-\d+$", "", answer_id)

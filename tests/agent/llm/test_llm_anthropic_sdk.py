@@ -5,7 +5,6 @@ constructed after the published format, never recorded.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -14,7 +13,7 @@ from typing import Any, cast
 import pytest
 import trio
 from pydantic import TypeAdapter, ValidationError
-from tests.agent.llm.recording import RICH, Recorder
+from tests.agent.llm.recording import RICH, Recorder, without_number
 from tests.agent.samples import prices, served_model, tool_result, user
 
 from pinnace_agent.llm.anthropic.compat import compat_of
@@ -288,11 +287,6 @@ def their_blocks(message: Any) -> Iterator[Sequence[object]]:
                 pass  # not ours to answer
             case _:
                 raise AssertionError(block)
-
-
-def without_number(message_id: str | None) -> str | None:
-    """Without what distinguishes the answers of the model server: each of the two has asked for one."""
-    return message_id and re.sub(r"^(msg_fake)-\d+$", r"\1", message_id)
 
 
 def assert_same(ours: AssistantMessage, theirs: Any) -> None:

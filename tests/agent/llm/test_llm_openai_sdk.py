@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 import trio
 from pydantic import TypeAdapter, ValidationError
-from tests.agent.llm.recording import RICH, Recorder
+from tests.agent.llm.recording import RICH, Recorder, without_number
 from tests.agent.samples import prices, served_model
 
 from pinnace_agent.llm.builder import MessageBuilder
@@ -210,7 +210,7 @@ def ours(api: str, base_url: str) -> Answered:
         ],
         (whole_input, usage["cacheRead"], usage["output"], usage.get("reasoning", 0)),
         builder.raw_stop_reason or "",
-        message.get("responseId"),
+        without_number(message.get("responseId")),
     )
 
 
@@ -219,7 +219,7 @@ def theirs_of_completions(client: Any) -> Answered:
     text, ending, response_id, counts = "", "", None, (0, 0, 0, 0)
     calls: dict[int, list[str]] = {}
     for chunk in stream:
-        response_id = chunk.id
+        response_id = without_number(chunk.id)
         if chunk.usage is not None:
             details = chunk.usage.completion_tokens_details
             thoughts = details.reasoning_tokens if details else 0
@@ -254,7 +254,7 @@ def theirs_of_responses(client: Any) -> Answered:
             usage.output_tokens_details.reasoning_tokens,
         ),
         reason or response.status,
-        response.id,
+        without_number(response.id),
     )
 
 
