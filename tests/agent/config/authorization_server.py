@@ -4,12 +4,10 @@ A refresh token that is used a second time revokes its family, as RFC 9700 wants
 be used again until its successor was: what servers do for clients that were lost before they had stored the successor.
 """
 
-import json
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
-from urllib.parse import parse_qs
+
+from tests.agent.config.json_server import Asked, JsonServer
 
 MARK = "token-marker"
 USER_CODE = "ABCD-1234"
@@ -17,11 +15,12 @@ DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 Body = dict[str, object]
 
 
-class AuthorizationServer:
+class AuthorizationServer(JsonServer):
     """One client, one user."""
 
     def __init__(self, *, has_leeway: bool = False, pending: tuple[str, ...] = ()) -> None:
         """Answer the first polls of a login with the errors `pending`."""
+        super().__init__()
         self.has_leeway = has_leeway
         self.pending = list(pending)
         self.refreshes = 0
@@ -41,17 +40,6 @@ class AuthorizationServer:
         self._number = 0
         self._current = ""
         self._former = ""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def issue(self) -> Body:
         """Return tokens, the first of a family or the next."""
@@ -69,8 +57,10 @@ class AuthorizationServer:
             "expires": 1_600_000_000_000,
         }
 
-    def _answer(self, path: str, fields: dict[str, str]) -> tuple[int, Body]:
-        if "device" in path:
+    def answer(self, asked: Asked) -> tuple[int, Body]:
+        fields = asked.fields
+        self.requests.append((asked.path, fields))
+        if "device" in asked.path:
             return 200, {
                 "device_code": f"device-{MARK}",
                 "user_code": USER_CODE,
@@ -101,26 +91,3 @@ class AuthorizationServer:
         if token == self._former:  # its successor was lost
             self._current = token
         return 200, self.issue()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                fields = {name: values[0] for name, values in parse_qs(text).items()}
-                server.requests.append((self.path, fields))
-                status, body = server._answer(self.path, fields)
-                data = json.dumps(body).encode()
-                try:
-                    self.send_response(status)
-                    self.send_header("Content-Length", str(len(data)))
-                    self.end_headers()
-                    self.wfile.write(data)
-                except OSError:  # the client was killed
-                    pass
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        return Handler

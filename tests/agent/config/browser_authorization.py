@@ -6,19 +6,16 @@ those of ChatGPT plans, of Radius and of OpenRouter do.
 
 import base64
 import hashlib
-import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Self
 from urllib.error import HTTPError
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from urllib.request import ProxyHandler, build_opener
 
+from tests.agent.config.json_server import Asked, JsonServer
 from tests.agent.llm.test_llm_codex_like_the_original import token
 
 MARK = "browserMarker0123456789"
@@ -31,27 +28,17 @@ def access(number: int) -> str:
     return token({"https://api.openai.com/auth": {"chatgpt_account_id": f"acc-{number}"}, "n": MARK})
 
 
-class BrowserServer:
+class BrowserServer(JsonServer):
     """One user, who agrees to each login."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.requests: list[tuple[str, Mapping[str, str]]] = []
         self.pages: list[Mapping[str, str]] = []
         """The parameters of each page that was opened."""
         self.endpoint: object = None
         """In place of the page that discovery names."""
         self._codes: dict[str, Mapping[str, str]] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def redirect(self, address: str) -> str:
         """Agree on the page at an address; return where the browser is sent."""
@@ -77,32 +64,11 @@ class BrowserServer:
         number = len(self.pages)
         return 200, {"access_token": access(number), "refresh_token": f"refresh{number}-{MARK}", "expires_in": 3600}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.requests.append((self.path, {}))
-                self._send(200, {"authorizationEndpoint": server.endpoint or f"{server.url}/page"})
-
-            def do_POST(self) -> None:
-                text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                is_json = self.headers["Content-Type"] == "application/json"
-                fields: Mapping[str, str] = json.loads(text) if is_json else dict(parse_qsl(text))
-                server.requests.append((self.path, fields))
-                self._send(*server._token(self.path, fields))
-
-            def _send(self, status: int, body: Body) -> None:
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        return Handler
+    def answer(self, asked: Asked) -> tuple[int, Body]:
+        self.requests.append((asked.path, asked.fields))
+        if asked.method == "GET":
+            return 200, {"authorizationEndpoint": self.endpoint or f"{self.url}/page"}
+        return self._token(asked.path, asked.fields)
 
 
 def visit(url: str) -> tuple[int, str]:

@@ -1,14 +1,12 @@
 """Logins of ChatGPT plans, against a local server that gives codes as theirs does, and tokens that name an account."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qs
+from typing import Any
 
 import pytest
+from tests.agent.config.json_server import Asked, JsonServer
 from tests.agent.llm.test_llm_codex_like_the_original import token
 
 from pinnace_agent.config.credentials.codex_login import CodexLogin
@@ -30,10 +28,11 @@ def access(number: int) -> str:
     return token({"https://api.openai.com/auth": {"chatgpt_account_id": f"acc-{number}"}, "n": MARK})
 
 
-class CodexServer:
+class CodexServer(JsonServer):
     """Gives a code, tokens for it, and new tokens for refresh tokens."""
 
     def __init__(self) -> None:
+        super().__init__()
         code = {"device_auth_id": f"id-{MARK}", "user_code": "ABCD", "interval": "0.01"}
         self.begins: tuple[int, object] = (200, code)
         self.polls: list[tuple[int, object]] = []
@@ -41,18 +40,10 @@ class CodexServer:
         """Answers in place of tokens."""
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self._number = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _answer(self, path: str) -> tuple[int, object]:
+    def answer(self, asked: Asked) -> tuple[int, object]:
+        path = asked.path
+        self.requests.append((path, asked.fields))
         if path.endswith("/usercode"):
             return self.begins
         if path.endswith("/deviceauth/token"):
@@ -63,27 +54,6 @@ class CodexServer:
         self._number += 1
         number = self._number
         return 200, {"access_token": access(number), "refresh_token": f"refresh{number}-{MARK}", "expires_in": 3600}
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                is_json = self.headers["Content-Type"] == "application/json"
-                fields = json.loads(text) if is_json else {name: values[0] for name, values in parse_qs(text).items()}
-                server.requests.append((self.path, fields))
-                status, body = server._answer(self.path)
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        return Handler
 
 
 @pytest.fixture(autouse=True)

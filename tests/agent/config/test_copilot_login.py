@@ -1,16 +1,14 @@
 """Logins of GitHub Copilot, against a local server that stands for GitHub: a code, its token, Copilot's own token."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qs
+from typing import Any
 
 import pytest
 import trio
+from tests.agent.config.json_server import Asked, JsonServer
 
 from pinnace_agent.config.credentials.copilot_login import CopilotLogin
 from pinnace_agent.config.credentials.credentials import read_auth
@@ -51,10 +49,11 @@ REFUSALS: list[tuple[list[tuple[int, object]], list[tuple[int, object]], str]] =
 ]
 
 
-class GitHub:
+class GitHub(JsonServer):
     """Gives a code, a token for it, tokens of Copilot, and a list of models."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.polls: list[tuple[int, object]] = []
         """Answers in place of the token of GitHub."""
         self.exchanged: list[tuple[int, object]] = []
@@ -62,22 +61,13 @@ class GitHub:
         self.models: tuple[int, object] = (200, {"data": MODELS})
         self.requests: list[tuple[str, dict[str, str], dict[str, str]]] = []
         self._number = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def paths(self) -> list[str]:
         return [path for path, _, _ in self.requests]
 
-    def _answer(self, path: str) -> tuple[int, object]:
-        match path:
+    def answer(self, asked: Asked) -> tuple[int, object]:
+        self.requests.append((asked.path, asked.fields, dict(asked.headers)))
+        match asked.path:
             case "/login/device/code":
                 return 200, {
                     "device_code": f"device-{MARK}",
@@ -97,31 +87,6 @@ class GitHub:
                 return self.models
             case _:
                 return 404, {}
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._reply("")
-
-            def do_POST(self) -> None:
-                self._reply(self.rfile.read(int(self.headers["Content-Length"])).decode())
-
-            def _reply(self, text: str) -> None:
-                fields = {name: values[0] for name, values in parse_qs(text).items()}
-                server.requests.append((self.path, fields, {name.lower(): v for name, v in self.headers.items()}))
-                status, body = server._answer(self.path)
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        return Handler
 
 
 @pytest.fixture(autouse=True)

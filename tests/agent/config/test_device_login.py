@@ -15,6 +15,7 @@ from tests.agent.config.authorization_server import DEVICE_GRANT, MARK, USER_COD
 from tests.agent.config.shared_login import Asking, Gate, expire, prepare, stored
 from tests.forked_agents import COMMAND
 from tests.source_tree import PYTHONPATH
+from tests.waiting import wait_gone
 
 from pinnace_agent.config.credentials.credentials import Credentials, read_auth
 from pinnace_agent.config.credentials.device_login import DeviceCode, DeviceLogin
@@ -223,10 +224,7 @@ def test_a_group_of_processes_that_ends_while_it_refreshes_loses_no_login(
     assert (key, problem) == (f"access2-{MARK}", None)
     assert (server.refreshes, server.is_revoked, stored(path)["access"]) == (1, False, key)
     # What was refreshed is read as soon as it is in the file; the lock goes next.
-    deadline_s = time.monotonic() + 60
-    while (lock := tmp_path / "auth.json.lock").exists() and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    assert not lock.exists()
+    wait_gone(tmp_path / "auth.json.lock")
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -1,6 +1,7 @@
 """Real agents with extensions, as a client sees them."""
 
 import itertools
+import json
 import subprocess
 import textwrap
 from collections.abc import Callable, Iterable
@@ -104,6 +105,12 @@ class Extended:
     @property
     def work(self) -> Path:
         return self.pi.home.work
+
+
+def go(one: Extended, arguments: str = "") -> Any:
+    """Run the command `/go` of an extension; return what it shows next, which is JSON."""
+    one.begin(f"/go {arguments}")
+    return json.loads(one.notice())
 
 
 def text_of(result: Record) -> str:

@@ -8,13 +8,13 @@ import re
 import signal
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
+from tests.waiting import wait_until
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -136,7 +136,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Case, End]]:
         waiting: dict[Case, HomedAgent] = {}
         for case in [*TWICE, *CLOSED, *HELD]:
             agent = waiting[case] = start_one(start_patient if case in TWICE else start, case, path)
-            wait_for((agent.home.work / "held").exists, case)
+            wait_until((agent.home.work / "held").exists, case)
             end(agent, case)
             if case in TWICE:
                 found[case] = look(waiting.pop(case), path)
@@ -154,20 +154,13 @@ def start_one(start: AgentStarter, case: Case, path: Path) -> HomedAgent:
     return agent
 
 
-def wait_for(condition: Callable[[], bool], what: object) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up, what
-        time.sleep(0.01)
-
-
 def end(agent: HomedAgent, case: Case) -> None:
     for each in case.ends:
         if each is None:
             agent.close_stdin()
         else:
             agent.signal(each)
-            wait_for(lambda number=each: is_taken(agent.process.pid, number), case)  # type: ignore[misc]
+            wait_until(lambda number=each: is_taken(agent.process.pid, number), case)  # type: ignore[misc]
 
 
 def is_taken(pid: int, number: signal.Signals) -> bool:

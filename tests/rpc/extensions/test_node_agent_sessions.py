@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.rpc.extensions.conftest import Extended, Start, call
+from tests.rpc.extensions.conftest import Start, call, go
 
 PRELUDE = """
 import {
@@ -24,11 +23,6 @@ def command(body: str) -> str:
           }},
         }});
     """
-
-
-def go(one: Extended, arguments: str = "") -> Any:
-    one.begin(f"/go {arguments}")
-    return json.loads(one.notice())
 
 
 def test_a_session_in_memory_has_a_conversation_and_leaves_nothing(scripted: Start, tmp_path: Path) -> None:

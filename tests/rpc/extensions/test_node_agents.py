@@ -1,9 +1,9 @@
 """`pi-agent-core` for extensions: runs beside those of the original, and an agent on the user's model."""
 
 import json
-from typing import Any, Final
+from typing import Final
 
-from tests.rpc.extensions.conftest import Extended, Start, call
+from tests.rpc.extensions.conftest import Start, call, go
 from tests.source_tree import DATA
 
 LOOPS: Final = DATA / "functions-of-pi" / "loops.mjs"
@@ -16,11 +16,6 @@ export default (api) => api.registerCommand("go", {{ async handler(_text, ctx) {
   ctx.ui.notify(JSON.stringify(await digests(core, COUNT)));
 }} }});
 """
-
-
-def go(one: Extended) -> Any:
-    one.begin("/go")
-    return json.loads(one.notice())
 
 
 def test_generated_runs_come_to_what_they_come_to_in_the_original(scripted: Start) -> None:

@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from tests.rpc.extensions.conftest import Extended, Start, call
+from tests.rpc.extensions.conftest import Start, call, go
 from tests.source_tree import DATA
 
 FUNCTIONS: Final = DATA / "functions-of-pi"
@@ -18,11 +18,6 @@ export default (api) => api.registerCommand("go", {{ async handler(_text, ctx) {
   ctx.ui.notify(JSON.stringify(found));
 }} }});
 """
-
-
-def go(one: Extended) -> Any:
-    one.begin("/go")
-    return json.loads(one.notice())
 
 
 @pytest.mark.parametrize("cases", ["sessions", "texts", "components", "clients"])

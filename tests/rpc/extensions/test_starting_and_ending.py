@@ -2,9 +2,9 @@
 
 import signal
 import time
-from pathlib import Path
 
 from tests.rpc.extensions.conftest import MakeExtension, Start, call
+from tests.waiting import wait_until
 
 from pinnace_fuzz.records import Record
 
@@ -52,13 +52,6 @@ def extension(pi):
 SCRIPT = [call("bash", command="touch went-through"), {"text": "done"}]
 
 
-def wait_until_there(path: Path) -> None:
-    give_up = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-
-
 def test_what_is_read_after_the_end_has_begun_is_refused(extended: Start, written: MakeExtension) -> None:
     """R-EOF-03: stdin is open, so a client may send until it sees the exit."""
     pi = extended(written(PATIENT + SLOW_TO_END), [{"text": "done"}])
@@ -66,7 +59,7 @@ def test_what_is_read_after_the_end_has_begun_is_refused(extended: Start, writte
     pi.pi.send({"id": "first", **accepted})
     pi.pi.wait({"type": "agent_settled"})
     pi.pi.signal(signal.SIGTERM)
-    wait_until_there(pi.work / "ends")
+    wait_until((pi.work / "ends").exists)
     refused: list[Record] = [
         *[{"type": name, "message": "late"} for name in ("prompt", "steer", "follow_up")],
         *[{"type": name} for name in ("new_session", "compact", "reload", "clone")],
@@ -91,7 +84,7 @@ def test_a_drain_waits_for_extensions_to_begin_so_that_their_gates_hold(
 ) -> None:
     pi = extended(written(SLOW), SCRIPT, "--on-eof", "drain")
     pi.begin("go")
-    wait_until_there(pi.work / "begins")
+    wait_until((pi.work / "begins").exists)
     pi.pi.close_stdin()
     time.sleep(0.2)  # time enough for a fault to show
     (pi.work / "may-begin").touch()
@@ -113,7 +106,7 @@ def test_reads_before_the_end_of_stdin_are_answered_when_extensions_have_begun(
             {"id": "commands", "type": "get_commands"},
         ]
     )
-    wait_until_there(pi.work / "begins")
+    wait_until((pi.work / "begins").exists)
     pi.pi.close_stdin()
     refused = pi.pi.wait_response("p")
     assert (refused["success"], refused["error"]) == (False, "Shutting down")
@@ -129,7 +122,7 @@ def test_a_signal_does_not_wait_for_extensions_to_begin_when_nothing_was_asked(
     extended: Start, written: MakeExtension
 ) -> None:
     pi = extended(written(PATIENT + SLOW), SCRIPT)
-    wait_until_there(pi.work / "begins")
+    wait_until((pi.work / "begins").exists)
     pi.pi.signal(signal.SIGTERM)
     assert pi.pi.wait_exit() == 143
     assert "pinnace: error" not in pi.pi.stderr_text  # what ends a process that waits names what it waits for
@@ -138,7 +131,7 @@ def test_a_signal_does_not_wait_for_extensions_to_begin_when_nothing_was_asked(
 def test_no_command_runs_when_an_abort_has_cut_an_extension_short(extended: Start, written: MakeExtension) -> None:
     path = written(SLOW)
     pi = extended(path, SCRIPT)
-    wait_until_there(pi.work / "begins")
+    wait_until((pi.work / "begins").exists)
     assert pi.pi.request({"type": "abort"})["success"]
     pi.say("go")
     [(text, is_error)] = pi.ends

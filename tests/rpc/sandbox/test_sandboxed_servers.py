@@ -17,8 +17,8 @@ from tests.rpc.sandbox.test_sandboxed_tools import (
     needs_bubblewrap,
     processes_named,
     results,
-    until,
 )
+from tests.waiting import wait_until
 
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
@@ -160,10 +160,10 @@ def test_a_server_ends_with_the_agent_that_is_killed(agent: AgentStarter, tmp_pa
         is_checked=False,
     )
     pi.say("go")
-    until(lambda: bool(processes_named(name)))
+    wait_until(lambda: bool(processes_named(name)))
     os.kill(pi.process.pid, signal.SIGKILL)
 
-    until(lambda: not processes_named(name))
+    wait_until(lambda: not processes_named(name))
 
 
 @needs_bubblewrap

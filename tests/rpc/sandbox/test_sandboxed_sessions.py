@@ -4,7 +4,8 @@ import json
 import os
 from pathlib import Path
 
-from tests.rpc.sandbox.test_sandboxed_tools import DONE, bash, calls, needs_bubblewrap, results, until, write
+from tests.rpc.sandbox.test_sandboxed_tools import DONE, bash, calls, needs_bubblewrap, results, write
+from tests.waiting import wait_until
 
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
 
@@ -98,7 +99,7 @@ def test_a_change_of_something_protected_is_reported_once_to_the_client(agent: A
     (config.parent / "HEAD").write_text("ref: refs/heads/main\n")
     config.write_text("[core]\n")
     pi.ask("prompt", message="go")
-    until((pi.home.work / "ready").exists)
+    wait_until((pi.home.work / "ready").exists)
     (config.parent / "new").write_text("[core]\n")
     (config.parent / "new").replace(config)
     (pi.home.work / "end").touch()

@@ -4,15 +4,14 @@ import os
 import shutil
 import signal
 import sysconfig
-import time
 import venv
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from tests.source_tree import REPOSITORY
+from tests.waiting import wait_until
 
 from pinnace_agent.sandbox.landlock import landlock_refusal
 from pinnace_campaigns.trials.one_shot import OneShotStarter
@@ -146,7 +145,7 @@ def test_no_process_of_a_command_outlives_an_abort_or_the_agent(
     pi = agent([bash(command), DONE], "--sandbox", "read-only", settings=settings(mechanism), is_checked=end == "abort")
     pi.send({"type": "prompt", "message": "go"})
     # Each of the ten, and what has the whole command in its arguments.
-    until(lambda: len(processes_named(name)) > 10)
+    wait_until(lambda: len(processes_named(name)) > 10)
     if mechanism == "bubblewrap":
         # It ends with the thread that has started it, and threads of trio end when they are idle.
         started = Path(f"/proc/{pi.process.pid}/task/{pi.process.pid}/children").read_text().split()
@@ -157,7 +156,7 @@ def test_no_process_of_a_command_outlives_an_abort_or_the_agent(
     else:
         os.kill(pi.process.pid, signal.SIGKILL)
 
-    until(lambda: not processes_named(name))
+    wait_until(lambda: not processes_named(name))
 
 
 @needs_bubblewrap
@@ -177,13 +176,13 @@ def test_an_agent_that_is_killed_while_a_command_starts_leaves_nothing(agent: Ag
     pi.ask("get_state")
     slow.touch()
     pi.send({"type": "prompt", "message": "go"})
-    until(starting.exists)
+    wait_until(starting.exists)
     os.kill(pi.process.pid, signal.SIGKILL)
     pi.wait_exit(60)
     with open(os.open(go, os.O_RDWR), "w") as file:  # whether it still waits or not
         file.write("go\n")
         file.flush()
-        until(lambda: not processes_named(name))
+        wait_until(lambda: not processes_named(name))
     assert not (tmp_path / "outside").exists()
 
 
@@ -263,13 +262,6 @@ def test_what_is_hidden_gets_into_no_prompt_by_a_link(agent: AgentStarter, tmp_p
 
     assert (hidden.parent / "AGENTS.md").is_symlink()
     assert "of the hidden file" not in str(pi.llm.requests[-1].body)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + END_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def processes_named(name: str) -> list[int]:

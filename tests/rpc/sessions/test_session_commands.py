@@ -7,11 +7,12 @@ R-SES-05, R-SES-07, C-10.
 
 import json
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.rpc.sessions.test_session_replacement import lease_of
+from tests.waiting import wait_gone
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
@@ -175,21 +176,12 @@ def test_two_sessions_can_be_switched_between_and_nothing_is_lost(agent: AgentSt
     assert pi.ask("get_state")["sessionStatus"] == {"saved": True}
 
 
-def wait_until_left(session: Path) -> None:
-    """Wait for the lease of a session to go, which is released behind the answer to what has left it."""
-    lease = Path(f"{session}.lease")
-    deadline_s = time.monotonic() + 60
-    while lease.exists() and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    assert not lease.exists()
-
-
 def test_a_session_that_was_left_can_be_opened_by_another_process(agent: AgentStarter) -> None:
     pi = agent([MORE], has_session=True)
     pi.say("a1")
     first = file_of(pi)
     pi.ask("new_session")
-    wait_until_left(first)
+    wait_gone(lease_of(first))
 
     other = agent((), "--session", str(first), again=pi)
     other.say("a2")

@@ -6,14 +6,13 @@ comes. Rules R-SES-05, R-SES-06, C-9, C-10, C-11.
 
 import json
 import resource
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_gone
 
-from pinnace_fuzz.harness.agent_process import DEFAULT_TIMEOUT_S
 from pinnace_fuzz.harness.shell_gate import ShellGate
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.script import Scripted
@@ -63,14 +62,6 @@ def no_bigger_files(pi: HomedAgent, size: int) -> Generator[None]:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, former[1]))
     yield
     resource.prlimit(pid, resource.RLIMIT_FSIZE, former)
-
-
-def wait_gone(path: Path) -> None:
-    """Wait until a file is no longer there: what is let go of is so beside everything else."""
-    deadline_s = time.monotonic() + DEFAULT_TIMEOUT_S
-    while path.exists():
-        assert time.monotonic() < deadline_s, f"{path} stays"
-        time.sleep(0.005)
 
 
 def said(path: Path) -> list[tuple[str, object]]:

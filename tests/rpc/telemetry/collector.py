@@ -1,8 +1,7 @@
 """A collector on loopback: takes OTLP over HTTP, decodes it with the official messages, and can misbehave."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
@@ -126,11 +125,3 @@ def collecting(behaviour: Behaviour = "takes") -> Iterator[Collector]:
         yield collector
     finally:
         collector.close()
-
-
-def wait_until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
-    """Return when a condition holds."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.01)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.rpc.conftest import COMMAND, CONVERSATION_TIMEOUT_S
-from tests.rpc.telemetry.collector import LIMIT_S, SOON, Collector, Span, collecting, wait_until
+from tests.rpc.telemetry.collector import LIMIT_S, SOON, Collector, Span, collecting
 from tests.source_tree import PYTHONPATH
+from tests.waiting import wait_until
 
 from pinnace_agent.core.installing import how_to_install
 from pinnace_campaigns.trials.one_shot import OneShotStarter, Printed

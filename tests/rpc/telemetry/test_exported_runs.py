@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 import pytest
 from tests.rpc.conftest import COMMAND, ENVIRONMENT
 from tests.rpc.sandbox.test_sandboxed_tools import mechanisms
-from tests.rpc.telemetry.collector import SOON, Collector, Span, collecting, wait_until
+from tests.rpc.telemetry.collector import SOON, Collector, Span, collecting
+from tests.waiting import wait_until
 
 from pinnace_fuzz.script import Scripted
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent

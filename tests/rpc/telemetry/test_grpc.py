@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.rpc.telemetry.collector import SOON, wait_until
+from tests.rpc.telemetry.collector import SOON
 from tests.source_tree import PYTHONPATH
+from tests.waiting import wait_until
 
 from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.conftest import TOOLS
 from tests.ports import unused_port
-from tests.rpc.telemetry.collector import wait_until
+from tests.waiting import wait_until
 
 from pinnace_campaigns.trials.one_shot import OneShotStarter
 from pinnace_fuzz.script import Scripted
@@ -56,7 +56,7 @@ def phoenix(tmp_path: Path) -> Iterator[str]:
             return False
 
     try:
-        wait_until(has_started, START_S)
+        wait_until(has_started, limit_s=START_S)
         yield address
     finally:
         process.terminate()

@@ -1,7 +1,8 @@
 """The spans of a sub-agent, as a collector gets them."""
 
 from tests.rpc.subagents.test_subagents import DELEGATE, TOOLS, call
-from tests.rpc.telemetry.collector import SOON, collecting, wait_until
+from tests.rpc.telemetry.collector import SOON, collecting
+from tests.waiting import wait_until
 
 from pinnace_fuzz.trials.workbench import AgentStarter
 
