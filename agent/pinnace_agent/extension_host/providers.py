@@ -59,7 +59,7 @@ class ExtensionProviders:
         assert runner is not None
         stream, refresh, oauth = config.get("streamSimple"), config.get("refreshModels"), config.get("oauth")
         speaker = runner.provider(path, name, stream) if callable(stream) else None
-        login = None if oauth is None else runner.login(path, name, oauth, partial(self._stored, name))
+        login = None if oauth is None else runner.login(path, name, oauth, partial(self._refresh_soon, name))
         registered = _Registered(
             path,
             config,
@@ -74,11 +74,11 @@ class ExtensionProviders:
         if login is not None:
             description = "Log in to a provider: /login PROVIDER"
             runner.offer_command(path, CommandRegistration("login", description, self._log_in, self._names))
-        if self._is_bound and registered.refresh is not None:
-            runner.instance_of(path).start_task("refresh_models", partial(self._refresh, name, registered))
+        if self._is_bound:
+            self._refresh_soon(name)
 
-    def _stored(self, name: str) -> None:
-        """Request the models of a provider anew: a login for it was stored."""
+    def _refresh_soon(self, name: str) -> None:
+        """Begin to request the models of a provider, if it is there and says them."""
         registered, runner = self._registered.get(name), self._host.runner
         if registered is not None and registered.refresh is not None and runner is not None:
             runner.instance_of(registered.path).start_task("refresh_models", partial(self._refresh, name, registered))

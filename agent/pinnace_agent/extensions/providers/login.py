@@ -6,11 +6,10 @@ stored logins.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NoReturn, cast
+from typing import NoReturn, Protocol, cast
 
 from pinnace_agent.config.credentials.logins import Login, LoginCallbacks, LoginCancelled, new_login
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
-from pinnace_agent.extensions.api.user_interface import UserInterface
 from pinnace_agent.extensions.handlers.calling import Caller
 from pinnace_agent.extensions.registration.provider_config import OAuth
 from pinnace_agent.extensions.services.error_records import failure_text, ownership
@@ -88,11 +87,27 @@ def _verb(text: str) -> str:
     return text if text.startswith("must") else f"is wrong: {text}"
 
 
+class Dialogs(Protocol):
+    """What asks the user, such as the interface of a session."""
+
+    def notify(self, message: str, kind: str | None = None, /) -> None:
+        """Show a message."""
+        ...
+
+    def input(self, title: str, placeholder: str | None = None, /) -> Awaitable[str | None]:
+        """Let the user enter a line; None: cancelled."""
+        ...
+
+    def select(self, title: str, options: Sequence[str], /) -> Awaitable[str | None]:
+        """Let the user choose; None: cancelled."""
+        ...
+
+
 @usable_from_any_thread()
 class DialogCallbacks:
-    """Asks the user of a session through dialogs. Async methods raise in another thread than the event loop's."""
+    """Asks the user through dialogs. Async methods raise in another thread than the event loop's."""
 
-    def __init__(self, ui: UserInterface, name: str) -> None:
+    def __init__(self, ui: Dialogs, name: str) -> None:
         """Ask through `ui` for the provider with this display name."""
         self._ui = ui
         self._name = name
