@@ -7,8 +7,12 @@ spread, the first among them; but of a file of which no test would stay, the che
 table is none, unless it is marked `campaign` where it stands.
 
 A smaller test of the same behaviour should stay beside a campaign.
+
+Some tests take turns where TEST_TURNS says in how many runs each has one, as `.ci/run` does: those of a run are chosen
+by its PYTHONHASHSEED. They guard a check or a recording, and hold until that is changed.
 """
 
+import os
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +20,7 @@ from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import pytest
 from tests import costs
@@ -24,7 +29,15 @@ ROOT: Final = Path(__file__).parent
 QUICK_S: Final = 0.15
 """Seconds of processor that a test function may cost in `scripts/check`."""
 TABLE: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads((ROOT / "campaigns.toml").read_text(encoding="utf-8"))
-FILES: Final = frozenset(ROOT / name for group in TABLE.values() for name in group["files"])
+FILES: Final = frozenset(ROOT / name for group in TABLE.values() for name in group.get("files", ()))
+IN_TURNS: Final = frozenset(
+    (ROOT / file, name)
+    for group in TABLE.values()
+    for file, names in group.get("in_turns", {}).items()
+    for name in names
+)
+TURNS: Final = int(os.environ.get("TEST_TURNS") or 1)
+"""In how many runs each case of the tables that are proved in turns has its turn, in the mean."""
 COSTS: Final = costs.read()
 
 
@@ -58,3 +71,10 @@ def campaigns(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     for each in dear.values():
         found.discard(min(each, key=itemgetter(0))[1])
     return found
+
+
+def has_turn(item: pytest.Item, turns: int, seed: str) -> bool:
+    """Whether a run with this seed proves a test, when tables are proved in so many turns."""
+    if costs.of_node(item.nodeid, item.config.rootpath) not in IN_TURNS:
+        return True
+    return crc32(f"{seed} {item.nodeid}".encode()) % turns == 0

@@ -6,14 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.campaigns import COSTS, FILES, QUICK_S, ROOT, TABLE, stays
+from tests.campaigns import COSTS, FILES, IN_TURNS, QUICK_S, ROOT, TABLE, has_turn, stays
 from tests.conftest import pytest_ignore_collect
 from tests.costs import Cost
 
@@ -47,8 +49,25 @@ def test_each_measured_test_is_in_its_file() -> None:
     assert gone == [], "scripts/measure-costs FILES measures them again"
 
 
+def test_what_is_proved_in_turns_is_measured() -> None:
+    assert [(path.name, name) for path, name in IN_TURNS if (path, name) not in COSTS] == []
+
+
+def test_each_case_has_its_turn_and_every_other_test_in_every_run(request: pytest.FixtureRequest) -> None:
+    class Item(NamedTuple):
+        nodeid: str
+        config: pytest.Config
+
+    path, name = min(IN_TURNS)
+    case = Item(f"{path.relative_to(ROOT.parent)}::{name}[case]", request.config)
+    turns = Counter(has_turn(cast(pytest.Item, case), 3, str(seed)) for seed in range(300))
+    assert 60 < turns[True] < 140, turns
+    assert has_turn(cast(pytest.Item, case), 1, "")
+    assert all(has_turn(request.node, 3, str(seed)) for seed in range(20))
+
+
 def test_each_entry_is_there_once() -> None:
-    files = [name for group in TABLE.values() for name in group["files"]]
+    files = [name for group in TABLE.values() for name in group.get("files", ())]
     assert len(files) == len(set(files))
 
 

@@ -1,4 +1,4 @@
-"""scripts/setup: which packages it gives to pip, without installing them."""
+"""scripts/setup: which packages it gives to pip and to uv, without installing them."""
 
 import re
 import shutil
@@ -100,3 +100,23 @@ def test_a_copy_over_the_checkout_is_replaced_by_the_checkout(checkout: Checkout
     assert "a copy was installed over this checkout" in again.text
     assert again.calls[-1].endswith("-e .")
     assert "is up to date" in checkout.setup().text
+
+
+@pytest.mark.parametrize(("code", "installers"), [(0, ["uv"]), (2, ["uv", "pip"])])
+def test_what_the_tests_need_is_installed_by_uv_and_by_pip_where_that_fails(
+    code: int, installers: list[str], checkout: Checkout
+) -> None:
+    """Uv itself comes from the lock, by its hash."""
+    uv = checkout.folder / ".venv" / "bin" / "uv"
+    uv.write_text(f'#!/bin/sh\necho "uv $*" >> pip.log\nexit {code}\n')
+    uv.chmod(0o755)
+
+    ran = checkout.setup("--dev")
+
+    assert (0, {"uv"}) == (ran.code, ran.extras), ran.text
+    assert "--require-hashes -r /dev/stdin" in ran.calls[0]
+    locked = [
+        call for call in ran.calls if call.endswith("--only-binary :all: --require-hashes -r requirements-dev.lock")
+    ]
+    assert installers == ["uv" if call.startswith("uv ") else "pip" for call in locked]
+    assert "is up to date" in checkout.setup("--dev").text

@@ -4,6 +4,7 @@ The source folder is the repository itself, so that links between pages, and to 
 checkout. Beside each page is its Markdown, and `llms.txt` lists all pages, for programs that read.
 """
 
+import gc
 import json
 import os
 import re
@@ -17,6 +18,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 ROOT: Final = Path(__file__).parents[2]
+
+gc.disable()  # looking for garbage takes half of a build's time; without it a build needs 700 MB
 
 project = "pinnace"
 copyright = "pinnace contributors"

@@ -1,4 +1,4 @@
-"""Hosts, agents and clients that die at random: three hundred moves, or as many as the command is told.
+"""Hosts, agents and clients that die at random: two hundred moves; the command takes more.
 
 A failure prints the seed and the script to replay. The faults and the guarantees: docs/soak-and-chaos.md.
 """
@@ -20,7 +20,7 @@ from pinnace_campaigns.chaos.hosted.__main__ import Played, campaign, summary
 from pinnace_campaigns.chaos.hosted.world import HostedWorld
 from pinnace_fuzz.process_tree import kill_each, processes_with
 
-STEPS: Final = 300
+STEPS: Final = 200
 
 
 def make() -> HostedWorld:

@@ -1,4 +1,4 @@
-"""Agents in a world that breaks: three hundred random steps; `pinnace_campaigns.chaos` takes more.
+"""Agents in a world that breaks: two hundred random steps; `pinnace_campaigns.chaos` takes more.
 
 A step that fails prints the seed and the script to replay. The faults and the guarantees: docs/soak-and-chaos.md.
 Rules R-SES-05 to R-SES-08, R-QUE-08 to R-QUE-10.
@@ -25,7 +25,7 @@ from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.records import Record
 from pinnace_spec.profiles.profiles import Profile
 
-STEPS: Final = 300
+STEPS: Final = 200
 
 
 def make(root: Path, protocol: Profile) -> World:

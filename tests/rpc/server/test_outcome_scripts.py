@@ -54,8 +54,8 @@ from pinnace_statechart.machine import Chart
 from pinnace_statechart.state import ExtendedState
 from pinnace_statechart.triggers import InternalEvent
 
-# 2,000 scripts in the profiles of every day; in `long` as many as end before a test is taken for stuck.
-SCRIPTS: Final = min(40_000, 40 * settings.default.max_examples) if settings.default else 2_000
+# 1,000 scripts in the profiles of every day; in `long` as many as end before a test is taken for stuck.
+SCRIPTS: Final = min(40_000, 20 * settings.default.max_examples) if settings.default else 1_000
 # Four attempts, twice, for each of a dozen texts, each with summaries that are tried and halved as often as can be.
 MAX_REQUESTS: Final = 2_000
 # Of virtual time. The longest wait for one request is its silence; a day is for a livelock that takes its time.
