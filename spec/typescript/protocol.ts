@@ -760,7 +760,7 @@ export interface LoginCommand {
 
 /**
  * Remove the stored key or login of a provider. The answer shows which credentials it has left.
- * Rules: R-KEY-04, R-KEY-05.
+ * Rules: R-KEY-04, R-KEY-05, R-KEY-07.
  * This program's alone.
  */
 export interface LogoutCommand {

@@ -149,8 +149,6 @@ class _Login:
             with self._scope:
                 core = self._core = await start()
                 core.listen(self._take)
-                if self._method == "extension":  # it is loaded behind the answer
-                    await core.ask("auth_status")
                 core.send("login", {"provider": self._provider, "method": self._method}, self._take_answer)
                 await core.until(self._answered)
             if self._answer is None:

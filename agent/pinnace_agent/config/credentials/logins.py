@@ -31,6 +31,10 @@ class LoginCancelled(Exception):
     """The user cancelled a login, or no user can be asked."""
 
 
+class LoginEnded(LoginCancelled):
+    """A login was ended since the code that performs it is gone; the text says what has become of it."""
+
+
 class Login:
     """One login, as it is stored. Shown without its contents."""
 
@@ -228,6 +232,7 @@ class OwnLogin(LoginMethod, Protocol):
         Raises:
             ValueError: The login failed; the text says why.
             LoginCancelled: The user cancelled it.
+            LoginEnded: The extension has taken the provider away, or was unloaded.
         """
         ...
 

@@ -315,6 +315,14 @@ class Extensions(SessionExtensions, Protocol):
         """The extensions of the current session; None: none is loaded now."""
         ...
 
+    @property
+    def registered(self) -> "trio.Event":
+        """Set when the extensions of the current session have registered their providers, or can't be loaded.
+
+        The next instance has another one, from the moment on at which the current instance begins to end.
+        """
+        ...
+
     async def start(self, job: int) -> None:
         """Load the instance of the start, and report."""
 
