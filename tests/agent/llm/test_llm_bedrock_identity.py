@@ -565,8 +565,8 @@ async def test_a_refresh_that_fails_leaves_the_token_that_is_stored(
             "credential_source of the profile default in {files} must be",
         ),
         (
-            "[default]\nrole_arn=x\nsource_profile=b\nmfa_serial=y\n",
-            "mfa_serial of the profile default in {files}: a code",
+            "[default]\nrole_arn=x\ncredential_source=Ec2InstanceMetadata\nmfa_serial=y\n",
+            "role_arn of the profile default in {files}: mfa_serial is set: enter the code of its device by `pin",
         ),
         ("[default]\naws_access_key_id=x\n", "aws_secret_access_key of the profile default in {files} is missing"),
         (
@@ -588,7 +588,7 @@ async def test_a_refresh_that_fails_leaves_the_token_that_is_stored(
             "credential_process of the profile default in {files}: its output mus",
         ),
         ("[default]\ncredential_process=echo 'x\n", "credential_process of the profile default in {files}: No closing"),
-        ("[default]\nlogin_session=x\n", "login_session of the profile default in {files} is not supported; `aws"),
+        ("[default]\nlogin_session=x\n", "login_session of the profile default in {files}: there is no token in "),
     ],
 )
 async def test_an_error_names_the_profile_and_the_key(
