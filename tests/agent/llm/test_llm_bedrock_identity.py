@@ -25,6 +25,7 @@ from pinnace_agent.llm.bedrock.identity.aws_files import read_aws_files
 from pinnace_agent.llm.bedrock.identity.keys import find_keys, forget_keys
 from pinnace_agent.llm.bedrock.identity.sources import (
     AssumedRole,
+    ConsoleLogin,
     Container,
     Machine,
     NoKeys,
@@ -100,6 +101,8 @@ def chosen(env: Mapping[str, str]) -> list[str]:
                 found.append(f"{type(source).__name__} {source.arn} {source.session_name}")
             case SingleSignOn():
                 found.append(f"{type(source).__name__} {source.account_id} {source.role_name}")
+            case ConsoleLogin():  # the package says no more of one that is not there
+                return ["none"]
             case Program() | Container() | Machine():
                 found.append(type(source).__name__)
         source = source.source if isinstance(source, AssumedRole) else None
@@ -161,6 +164,8 @@ FRAGMENTS: list[dict[str, str]] = [
     SSO | {"sso_session": "missing"},
     {"sso_session": "main"},
     {"credential_process": PROGRAM},
+    {"login_session": "me"},
+    {"mfa_serial": "a device"},
     {"region": "eu-west-3"},
 ]
 PROFILES = st.lists(st.sampled_from(FRAGMENTS), max_size=3).map(
@@ -224,6 +229,8 @@ PROCESS = {"credential_process": PROGRAM}
         (SSO | {"sso_session": "main"} | STATIC | PROCESS, STATIC, ["SingleSignOn 123456789012 coder"]),
         (PROCESS, STATIC, ["AKIDFILE"]),
         (PROCESS | STATIC, {}, ["Program"]),
+        ({"login_session": "me"} | PROCESS, {}, ["none"]),
+        ({"login_session": "me"} | PROCESS, STATIC, ["AKIDFILE"]),
         (WEB | STATIC, {}, ["none"]),
     ],
 )
@@ -335,7 +342,7 @@ SOURCES = {
 OWN_HEADERS = ("x-aws-ec2-metadata-token", "x-aws-ec2-metadata-token-ttl-seconds", "x-amz-sso_bearer_token")
 
 
-def asked(request: Received) -> object:
+def asked(request: Received) -> tuple[Any, ...]:
     """Return what a request says, whoever sends it."""
     parts = urlsplit(request.path)
     body = dict(parse_qsl(request.body.decode(), keep_blank_values=True))

@@ -58,7 +58,7 @@ async def keys_of_login(source: ConsoleLogin, env: Mapping[str, str]) -> Expirin
     return read_keys(given, f"{source.place}: {path}")
 
 
-def _keys(content: JsonObject) -> Mapping[str, object]:
+def _keys(content: Mapping[str, object]) -> Mapping[str, object]:
     return as_object(content.get("accessToken")) or {}
 
 

@@ -77,8 +77,12 @@ async def take_on(source: AssumedRole, keys: SigningKeys, code: str, env: Mappin
     pairs = zip(("AccessKeyId", "SecretAccessKey", "SessionToken"), given.keys, strict=True)
     kept: JsonObject = {"Credentials": {**dict(pairs), "Expiration": end}, "AssumedRoleUser": {"Arn": arn}}
     path = _path(source, env)
+
+    def change(_old: JsonObject) -> JsonObject:
+        return kept
+
     try:
-        await trio.to_thread.run_sync(edit_object, path, lambda _old: kept, PRIVATE_FORM)
+        await trio.to_thread.run_sync(edit_object, path, change, PRIVATE_FORM)
     except (ConfigurationFileError, OSError) as error:
         raise Unusable(f"{source.place}: {path}: {error}") from None
     return given
@@ -93,7 +97,7 @@ def _read(path: Path) -> Mapping[str, object] | None:
 def _path(source: AssumedRole, env: Mapping[str, str]) -> Path:
     """Return the file of a role, as AWS's command line names it."""
     asked: dict[str, object] = {"RoleArn": source.arn, "SerialNumber": source.mfa_serial}
-    more = {"RoleSessionName": source.session_name, "ExternalId": source.external_id}
+    more: dict[str, object] = {"RoleSessionName": source.session_name, "ExternalId": source.external_id}
     more |= {"DurationSeconds": source.duration_s}
     asked |= {name: value for name, value in more.items() if value is not None}
     digest = sha1(json.dumps(asked, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
