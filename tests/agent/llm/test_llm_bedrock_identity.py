@@ -463,6 +463,26 @@ async def test_requests_at_the_same_time_share_one_renewal(
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("after_s", [1e12, 1e300])
+async def test_keys_without_an_end_are_good(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Callable[[str], None], after_s: float
+) -> None:
+    """A server may name any number: of the portal's keys, and of the token before them."""
+    config(SOURCES["session"])
+    path = store_sso_token(tmp_path, "main", 60, registrationExpiresAt=in_zulu(9999), **REFRESHABLE)
+
+    def answer(reply: Reply) -> None:
+        if reply.request.path == "/token":
+            as_json(reply, {"accessToken": SSO_TOKEN, "expiresIn": after_s})
+        else:
+            service(reply, after_s)
+
+    with RawServer(answer) as server:
+        point_to(server, monkeypatch)
+        assert await found() == KEYS
+    assert json.loads(path.read_text())["expiresAt"] == "9999-12-31T00:00:00Z"
+
+
 async def test_keys_that_are_good_are_used_where_a_renewal_fails(
     monkeypatch: pytest.MonkeyPatch, config: Callable[[str], None]
 ) -> None:

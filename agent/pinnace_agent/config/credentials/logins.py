@@ -4,13 +4,13 @@ A login has `access`, `refresh` and `expires` (milliseconds since the epoch), an
 needs. Code of an extension refreshes it (`login_refresh`). Nothing here shows a token.
 """
 
-import math
 import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from pinnace_agent.config.credentials.vendor_logins import has_login, login_option
+from pinnace_agent.core.json_access import is_finite
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 
 # 1973 in milliseconds: a smaller number counts seconds, or is a duration.
@@ -76,7 +76,16 @@ class Login:
     def expires_ms(self) -> float:
         """When it expires, in milliseconds since the epoch."""
         expires = self._fields.get("expires")
-        return float(expires) if isinstance(expires, int | float) else 0.0
+        return float(expires) if is_finite(expires) else 0.0
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the entry, so that it can't be refreshed, without a token; None: nothing is."""
+        try:
+            read_login(self._fields)
+        except ValueError as why:
+            return str(why)
+        return None
 
     @property
     def is_valid(self) -> bool:
@@ -95,7 +104,7 @@ def read_login(entry: Mapping[str, object]) -> Login:
         raise ValueError("access must be a token, a string of printable ASCII characters")
     if not isinstance(refresh, str):
         raise ValueError("refresh must be a string; empty where nothing can be refreshed")
-    if not isinstance(expires, int | float) or isinstance(expires, bool) or not math.isfinite(expires):
+    if not is_finite(expires):
         raise ValueError("expires must be a number of milliseconds since the epoch")
     return Login({**entry, "type": "oauth"})
 
@@ -132,7 +141,7 @@ def is_used_as_key(provider: str) -> bool:
 
 def is_refreshable(provider: str, login: Login) -> bool:
     """Return whether this program refreshes a login without code of an extension."""
-    return has_login(provider) and is_token(login.refresh_token)
+    return has_login(provider) and is_token(login.refresh_token) and login.damage is None
 
 
 def is_usable_as_key(provider: str, login: Login) -> bool:
@@ -164,8 +173,10 @@ def refused_login(provider: str, login: Login) -> str:
     if is_refreshable(provider, login):
         return f"The login for {provider} in auth.json has expired."
     if has_login(provider):
+        damage = login.damage
+        why = "has expired and can't be refreshed" if damage is None else f"can't be used: {damage}"
         return (
-            f"The login for {provider} in auth.json has expired and can't be refreshed. Log in again: "
+            f"The login for {provider} in auth.json {why}. Log in again: "
             f"pinnace auth login {provider} {login_option(provider)}."
         )
     return (

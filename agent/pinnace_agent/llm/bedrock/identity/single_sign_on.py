@@ -6,7 +6,6 @@ is refreshed. The portal exchanges the token for keys.
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from hashlib import sha1
 from typing import Final
 from urllib.parse import urlencode
@@ -21,7 +20,7 @@ from pinnace_agent.llm.bedrock.identity.asking import (
     check_address,
     read_keys,
     refusal,
-    seconds_of,
+    written,
 )
 from pinnace_agent.llm.bedrock.identity.sources import SingleSignOn, Unusable
 from pinnace_agent.llm.bedrock.identity.stored_tokens import StoredToken, end_after, seconds_left
@@ -48,8 +47,8 @@ async def keys_of_sign_on(source: SingleSignOn, env: Mapping[str, str]) -> Expir
     if reply.status != 200:
         raise refusal(name, reply, as_text(members.get("message")) or "")
     given = as_object(members.get("roleCredentials")) or {}
-    until_s = seconds_of(given.get("expiration"))
-    end = "" if until_s is None else datetime.fromtimestamp(until_s, UTC).isoformat()
+    until_ms = as_amount(given.get("expiration"))
+    end = "" if until_ms is None else written(until_ms / 1000)
     read = {"AccessKeyId": given.get("accessKeyId"), "SecretAccessKey": given.get("secretAccessKey")}
     return read_keys({**read, "Token": given.get("sessionToken"), "Expiration": end}, name)
 

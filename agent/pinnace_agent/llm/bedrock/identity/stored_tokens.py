@@ -7,7 +7,6 @@ token may be good once. While a token is good, a refresh that fails costs nothin
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,7 +18,7 @@ from pinnace_agent.files.file_lock import WAIT_S as LOCK_WAIT_S
 from pinnace_agent.files.file_lock import LockHeld
 from pinnace_agent.files.json_file import FileForm, LockedFile, edit_object, pretty
 from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject, read_object
-from pinnace_agent.llm.bedrock.identity.asking import WAIT_S, moment
+from pinnace_agent.llm.bedrock.identity.asking import WAIT_S, moment, written
 from pinnace_agent.llm.bedrock.identity.sources import Unusable
 from pinnace_agent.redaction.redactor import REDACTOR
 
@@ -118,10 +117,10 @@ def seconds_left(content: Mapping[str, object], member: str = "expiresAt") -> fl
     """Return for how long something is good; nothing if it does not say so."""
     try:
         return moment(as_text(content.get(member)) or "") - time.time()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 
 def end_after(life_s: float) -> str:
     """Return when something ends that is good from now on, as AWS's clients write it."""
-    return datetime.fromtimestamp(time.time() + life_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return written(time.time() + life_s)
