@@ -226,6 +226,7 @@ class MessageBuilder:
         self._thoughts: dict[Hashable, ThinkingBlock] = {}
         self._ended_thoughts: dict[Hashable, ThinkingBlock] = {}  # the last of each key
         self._calls: dict[Hashable, ToolCallBlock] = {}
+        self._call_ids: set[str] = set()
         self._stop_reason: StopReason = "stop"  # the stop reason of an unfinished message
         self._error_message: str | None = None
         self._message: AssistantMessage | None = None
@@ -295,8 +296,17 @@ class MessageBuilder:
                 self._exceed(errors.too_long_answer(MAX_ANSWER_CHARACTERS))
 
     def toolcall_start(self, key: Hashable, call_id: str, name: str) -> None:
-        """Open the tool call `key`; its id and name are final."""
-        block = ToolCallBlock(len(self._blocks), combine_surrogates(call_id), combine_surrogates(name))
+        """Open the tool call `key`; its id and name are final.
+
+        An id that another call of the message has gets a number, so that a result can name its call.
+        """
+        plain = unused = combine_surrogates(call_id)
+        number = 1
+        while unused in self._call_ids:
+            number += 1
+            unused = f"{plain}_{number}"
+        self._call_ids.add(unused)
+        block = ToolCallBlock(len(self._blocks), unused, combine_surrogates(name))
         self._calls[key] = block
         self._open(block, "toolcall_start", {"id": block.call_id, "toolName": block.name})
 
