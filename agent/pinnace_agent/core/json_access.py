@@ -5,14 +5,12 @@ Pure. The edge at which untyped data becomes typed; must not know what the data 
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Final, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import orjson
 
 from pinnace_agent.core.pieces import without_halves
 from pinnace_spec.wire.json_text import JsonValue, encode_record
-
-_LARGEST: Final = sys.float_info.max
 
 
 def as_object(value: object) -> dict[str, object] | None:
@@ -44,13 +42,13 @@ def as_count(value: object) -> int | None:
 
 
 def as_amount(value: object) -> float | None:
-    """Return a number that is not negative and that a float can hold, else None."""
+    """Return a number that is not negative, and finite, else None."""
     return value if is_finite(value) and value >= 0 else None
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:
-    """Return whether a value is a number that a float can hold: JSON has whole numbers of any length."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    """Return whether a value is a number that a float can hold: JSON has longer ones."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def compact_json(value: object) -> str:

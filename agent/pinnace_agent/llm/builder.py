@@ -296,10 +296,7 @@ class MessageBuilder:
                 self._exceed(errors.too_long_answer(MAX_ANSWER_CHARACTERS))
 
     def toolcall_start(self, key: Hashable, call_id: str, name: str) -> None:
-        """Open the tool call `key`; its id and name are final.
-
-        An id that another call of the message has gets a number, so that a result can name its call.
-        """
+        """Open the tool call `key`. An id that another call has gets a number, since results name calls."""
         plain = unused = combine_surrogates(call_id)
         number = 1
         while unused in self._call_ids:

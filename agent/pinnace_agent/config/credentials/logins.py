@@ -250,3 +250,26 @@ class OwnLogin(LoginMethod, Protocol):
     def stored(self) -> None:
         """Have the models requested anew: a login was stored. Never waits."""
         ...
+
+
+def key_of(method: LoginMethod, login: Login) -> str:
+    """Return the key that requests carry, of a login that is valid.
+
+    Raises:
+        LoginFailed: The code of the method fails, or returns none.
+    """
+    try:
+        key = method.api_key(login.reveal())
+    except Exception as why:  # the boundary: code of an extension
+        text = hidden(str(why), login) or type(why).__name__
+        raise LoginFailed(f"get_api_key failed: {text}") from None
+    if not is_token(key):
+        raise LoginFailed("get_api_key must return a key, a string of printable ASCII characters")
+    return key
+
+
+def hidden(text: str, login: Login) -> str:
+    """Remove the tokens of a login from a text, and its full stop."""
+    for token in (login.access, login.refresh_token):
+        text = text.replace(token, "[redacted]") if token else text
+    return text.rstrip(".")

@@ -25,7 +25,6 @@ from pinnace_agent.config.models.builtin import (
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
 from pinnace_agent.config.values import (
     UnresolvedValue,
-    interpolate,
     is_command,
     is_configured,
     legacy_variable,
@@ -257,7 +256,7 @@ class CredentialResolver:
         if described is not None and is_configured(described, env):
             return _KeySource(legacy_variable(described, env), "its apiKey in models.json")
         for name in key_variables(provider):
-            if env.get(name):
+            if is_configured(Secret(f"${name}"), env):
                 is_bearer = name in index().bearer_variables
                 return _KeySource(Secret(f"${name}"), f"the variable {name}", is_bearer=is_bearer)
         if provider == VERTEX_PROVIDER:
@@ -284,7 +283,7 @@ class CredentialResolver:
 
     async def _token_of(self, provider: str, login: "Login") -> str:
         """Return the access token of a login, refreshed if it has expired."""
-        from pinnace_agent.config.credentials.logins import LoginFailed, is_refreshable, is_token
+        from pinnace_agent.config.credentials.logins import LoginFailed, hidden, is_refreshable, key_of
 
         if (path := self._auth.path) is None:
             return login.access
@@ -297,20 +296,11 @@ class CredentialResolver:
             self._logins = LoginStore(path)
         try:
             valid = await self._logins.valid(provider, login, method)
+            self._renewed[provider] = valid
+            learn_login(valid)
+            return valid.access if method is None else key_of(method, valid)
         except LoginFailed as why:
-            raise _LoginRefused(_hidden(str(why), login)) from None
-        self._renewed[provider] = valid
-        learn_login(valid)
-        if method is None:
-            return valid.access
-        try:
-            key = method.api_key(valid.reveal())
-        except Exception as why:  # the boundary: code of an extension
-            text = f"get_api_key failed: {_hidden(str(why), valid) or type(why).__name__}"
-            raise _LoginRefused(text) from None
-        if not is_token(key):
-            raise _LoginRefused("get_api_key must return a key, a string of printable ASCII characters")
-        return key
+            raise _LoginRefused(hidden(str(why), login)) from None
 
     async def _google_token(self, source: Path | str) -> str:
         from pinnace_agent.config.credentials.google_credentials import GoogleTokens
@@ -333,30 +323,11 @@ class CredentialResolver:
         return headers
 
     def _hint(self, provider: str) -> str:
-        """Return why a source can't be used; empty where there is none."""
-        if (login := self.login_of(provider)) is not None:
-            from pinnace_agent.config.credentials.logins import refused_login
+        """As `key_status.hint`."""
+        from pinnace_agent.config.credentials.key_status import hint
 
-            return refused_login(provider, login)
-        env = self._env_of(provider)
-        described = self._catalog.access_of(provider).api_key
-        for value, name in ((self._stored(provider).key, "auth.json"), (described, "models.json")):
-            if value is None:
-                continue
-            try:
-                interpolate(value, env)
-            except UnresolvedValue as why:
-                return f"The key in {name} can't be used: {why}."
-        from pinnace_agent.config.credentials.key_status import advice
-
-        return advice(provider, env)
-
-
-def _hidden(text: str, login: "Login") -> str:
-    """Remove the tokens of a login from a text, and its full stop."""
-    for token in (login.access, login.refresh_token):
-        text = text.replace(token, "[redacted]") if token else text
-    return text.rstrip(".")
+        stored, described = self._stored(provider).key, self._catalog.access_of(provider).api_key
+        return hint(provider, self.login_of(provider), stored, described, self._env_of(provider))
 
 
 def _no_key(provider: str, hint: str) -> str:

@@ -317,10 +317,7 @@ class Extensions(SessionExtensions, Protocol):
 
     @property
     def registered(self) -> "trio.Event":
-        """Set when the extensions of the current session have registered their providers, or can't be loaded.
-
-        The next instance has another one, from the moment on at which the current instance begins to end.
-        """
+        """Set when the extensions of the session have registered their providers, or failed."""
         ...
 
     async def start(self, job: int) -> None:
