@@ -71,10 +71,11 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     for name in _KEPT_KEYS:
         if (loose := loose_modes(folder / name)) is not None:
             notices.append(Notice("credentials", loose, source=str(folder / name)))
-    for name in sorted(all_key_variables() & env.keys()):
+    names = [*env]
+    for name in sorted(all_key_variables().intersection(names)):
         if env[name] and (why := problem_of(Secret(f"${name}"), env)):
             notices.append(Notice("credentials", f"the variable {name} can't be used: {why}", source=name))
-    if any(name.lower().endswith("_proxy") for name in env):
+    if any(name.lower().endswith("_proxy") for name in names):
         from pinnace_agent.llm.transport.proxies import environment_problems
 
         notices += [Notice("settings", text, source=text.partition(":")[0]) for text in environment_problems(env)]

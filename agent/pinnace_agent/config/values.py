@@ -66,7 +66,7 @@ def is_configured(value: Secret, env: Mapping[str, str]) -> bool:
 
 
 def problem_of(value: Secret, env: Mapping[str, str]) -> str | None:
-    """Return why a value can't be used; None: it can, as far as is known. Runs no command."""
+    """Return why a value can't be used, or None. Runs no command."""
     if is_command(value):
         return None
     try:
