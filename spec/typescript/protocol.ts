@@ -3005,6 +3005,8 @@ export interface AssistantMessage {
    * Since 0.99.0.
    */
   thinkingLevel?: ThinkingLevel;
+  /** The thinking level in the provider's words. */
+  providerThinkingLevel?: string;
   /** How long it took, in milliseconds. */
   durationMs?: number;
 }

@@ -207,6 +207,7 @@ class MessageBuilder:
         self.response_id: str | None = None
         self.response_model: str | None = None
         """The answering model, if the provider reports another one than the requested one."""
+        self.effort: str | None = None
         self.entry_id = ""
         """Of the entry that the message will be in a session; empty where there is none. Not part of the message."""
         self.raw_stop_reason: str | None = None
@@ -377,6 +378,8 @@ class MessageBuilder:
             message["responseId"] = combine_surrogates(self.response_id)
         if self.response_model is not None:
             message["responseModel"] = combine_surrogates(self.response_model)
+        if self.effort is not None:
+            message["providerThinkingLevel"] = self.effort
         if self._error_message is not None:
             message["errorMessage"] = self._error_message
             if self.raw_stop_reason is not None:

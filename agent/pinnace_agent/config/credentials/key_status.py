@@ -18,12 +18,14 @@ from pinnace_agent.config.models.builtin import (
     index,
     key_variables,
     unset_variables,
+    usual_variable,
 )
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import is_command, is_configured, legacy_variable, problem_of
 from pinnace_agent.llm.google.location import usable_source, what_is_missing
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import KeySource, LoginKind
+from pinnace_spec.rules.errors import no_api_key
 
 _KEY_ALONE: Final[tuple[LoginKind, ...]] = ("key",)
 
@@ -133,6 +135,12 @@ def login_kinds(provider: str) -> tuple[LoginKind, ...]:
         ("browser", vendor.browser is not None),
     ]
     return tuple(kind for kind, is_offered in ways if is_offered)
+
+
+def no_key(provider: str, why: str) -> str:
+    """Return the error of a request without a key. `why`: what else the user may know of it; empty: nothing."""
+    text = no_api_key(provider, usual_variable(provider))
+    return f"{text}\n\n{why}" if why else text
 
 
 def hint(

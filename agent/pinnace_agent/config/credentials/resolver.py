@@ -20,7 +20,6 @@ from pinnace_agent.config.models.builtin import (
     index,
     key_variables,
     unset_variables,
-    usual_variable,
 )
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
 from pinnace_agent.config.values import (
@@ -51,7 +50,7 @@ class _KeySource(NamedTuple):
 
     value: Secret
     name: str
-    """For the user: `the key in auth.json`."""
+    """For users: `The key in auth.json`."""
     is_kept: bool = False
     """Whether the output of a command is cached for the life of the process."""
     is_bearer: bool = False
@@ -198,7 +197,7 @@ class CredentialResolver:
             text = f"{errors.authentication_failed(provider)}\n\n{why}."
             return Credentials(problem=text, is_login_refused=True)
         except UnresolvedValue as why:
-            return Credentials(problem=_no_key(provider, f"{why}."))
+            return Credentials(problem=self._no_key(provider, f"{why}."))
         REDACTOR.learn(key)
         REDACTOR.learn_values(headers)
         is_sent = "authorization" in (name.lower() for name in headers)
@@ -211,7 +210,7 @@ class CredentialResolver:
             key = None
         has_header = any(name.lower() in AUTHENTICATION_HEADERS for name in headers)
         if key is None and not has_header and not self._is_ambient(provider):
-            return Credentials(problem=_no_key(provider, self._hint(provider)))
+            return Credentials(problem=self._no_key(provider))
         variables = self._own_env(provider)
         if source is not None and source.login is not None and source.login.domain:
             variables["enterpriseUrl"] = source.login.domain
@@ -243,22 +242,22 @@ class CredentialResolver:
         stored = self._stored(provider).key
         described = self._catalog.access_of(provider).api_key
         if provider in self._given:
-            return _KeySource(literal(self._given[provider]), "the key of --api-key")
+            return _KeySource(literal(self._given[provider]), "The key of --api-key")
         login = self.login_of(provider)
         if login is not None:
             from pinnace_agent.config.credentials.logins import is_sent_as_bearer, is_usable_as_key
 
             if provider in self._methods or is_usable_as_key(provider, login):
                 bearer = provider not in self._methods and is_sent_as_bearer(provider)
-                return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
+                return _KeySource(_NO_SECRET, "Its login in auth.json", is_bearer=bearer, login=login)
         if stored is not None and is_configured(stored, env):
-            return _KeySource(legacy_variable(stored, env), "its key in auth.json", is_kept=True)
+            return _KeySource(legacy_variable(stored, env), "Its key in auth.json", is_kept=True)
         if described is not None and is_configured(described, env):
-            return _KeySource(legacy_variable(described, env), "its apiKey in models.json")
+            return _KeySource(legacy_variable(described, env), "Its apiKey in models.json")
         for name in key_variables(provider):
             if is_configured(Secret(f"${name}"), env):
                 is_bearer = name in index().bearer_variables
-                return _KeySource(Secret(f"${name}"), f"the variable {name}", is_bearer=is_bearer)
+                return _KeySource(Secret(f"${name}"), f"The variable {name}", is_bearer=is_bearer)
         if provider == VERTEX_PROVIDER:
             from pinnace_agent.llm.google.location import usable_source
 
@@ -276,7 +275,7 @@ class CredentialResolver:
         try:
             key = await resolve(source.value, self._env_of(provider))
         except UnresolvedValue as why:
-            raise UnresolvedValue(f"{_capitalised(source.name)} can't be used: {why}") from None
+            raise UnresolvedValue(f"{source.name} can't be used: {why}") from None
         if source.is_kept and is_command(source.value):
             self._kept[provider] = Secret(key)
         return key
@@ -322,18 +321,10 @@ class CredentialResolver:
                 raise UnresolvedValue(f"The header {name} in models.json can't be used: {why}") from None
         return headers
 
-    def _hint(self, provider: str) -> str:
-        """As `key_status.hint`."""
-        from pinnace_agent.config.credentials.key_status import hint
+    def _no_key(self, provider: str, why: str | None = None) -> str:
+        from pinnace_agent.config.credentials.key_status import hint, no_key
 
-        stored, described = self._stored(provider).key, self._catalog.access_of(provider).api_key
-        return hint(provider, self.login_of(provider), stored, described, self._env_of(provider))
-
-
-def _no_key(provider: str, hint: str) -> str:
-    text = errors.no_api_key(provider, usual_variable(provider))
-    return f"{text}\n\n{hint}" if hint else text
-
-
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        if why is None:
+            stored, described = self._stored(provider).key, self._catalog.access_of(provider).api_key
+            why = hint(provider, self.login_of(provider), stored, described, self._env_of(provider))
+        return no_key(provider, why)
