@@ -9,14 +9,19 @@ from typing import Final, cast
 import pytest
 from tests.agent.llm.conversations import BASH, answer, call, result, thinking
 from tests.agent.llm.original_providers import ProviderCase, ask_original, built_in, compared, sent
+from tests.agent.llm.recording import Recorder
 from tests.agent.samples import text_block, user
 from tests.recorded import RecordedList
 
 from pinnace_agent.llm.anthropic.compat import compat_of
+from pinnace_agent.llm.anthropic.provider import AnthropicMessagesProvider
 from pinnace_agent.llm.anthropic.request import request_body
 from pinnace_agent.llm.anthropic.thinking import thinking_of
+from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.request import LlmRequest
-from pinnace_spec.records.messages import THINKING_LEVELS, AssistantMessage, Message, Model
+from pinnace_agent.llm.transport.client import close_clients
+from pinnace_fuzz.harness.model_server.raw_server import RawServer
+from pinnace_spec.records.messages import THINKING_LEVELS, AssistantMessage, Message, Model, ThinkingLevel
 
 RECORD: Final = RecordedList("anthropic-efforts")
 
@@ -82,3 +87,23 @@ def test_another_effort_leaves_what_is_cached_as_it_is() -> None:
     assert {**first, "messages": ()} == {**second, "messages": ()}
     before, after = cast("list[object]", first["messages"]), cast("list[object]", second["messages"])
     assert after[: len(before)] == before
+
+
+@pytest.mark.parametrize(
+    ("of", "level", "effort"),
+    [
+        (OPUS, "minimal", "low"),
+        (OPUS, "max", "max"),
+        (OPUS, "off", "high"),
+        ({**OPUS, "thinkingLevelMap": {}}, "off", None),
+        (BEFORE, "max", None),
+    ],
+)
+async def test_an_answer_keeps_its_effort(of: Model, level: ThinkingLevel, effort: str | None) -> None:
+    """Also one that has failed; a session has it then for the requests that follow."""
+    with RawServer(lambda reply: reply.whole(b"", status="400 No")) as server:
+        request = LlmRequest({**of, "baseUrl": server.url}, "", [user("hi")], (), level, "key", {}, "s1")
+        builder = MessageBuilder(request.model, Recorder(), 0)
+        await AnthropicMessagesProvider().stream(request, builder)
+        await close_clients()
+    assert builder.message.get("providerThinkingLevel") == effort

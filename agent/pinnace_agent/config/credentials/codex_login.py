@@ -43,10 +43,11 @@ class CodexLogin(DeviceLogin):
         show(DeviceCode(device["user_code"], self._url(_ENTRY_PATH), _CODE_S))
         while True:
             await trio.sleep(interval_s)
-            answer = await self._polled(deadline, partial(ask_json, vendor.name, self._url(_POLL_PATH), device))
-            if answer is None:
+            polled = await self._polled(deadline, partial(ask_json, vendor.name, self._url(_POLL_PATH), device))
+            if polled is None:
                 interval_s = slower(interval_s)
                 continue
+            answer = polled
             if answer.status == 200:
                 bought, verifier = (self._text(answer.body, name) for name in ("authorization_code", "code_verifier"))
                 return await self.exchange(bought, verifier, self._url(_REDIRECT_PATH))

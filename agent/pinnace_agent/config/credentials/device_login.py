@@ -79,10 +79,11 @@ class DeviceLogin:
         while True:
             await trio.sleep(interval_s)
             fields = {"grant_type": _DEVICE_GRANT, "client_id": vendor.client_id, "device_code": device_code}
-            answer = await self._polled(deadline, partial(self._ask, vendor.token_path, fields))
-            if answer is None:
+            polled = await self._polled(deadline, partial(self._ask, vendor.token_path, fields))
+            if polled is None:
                 interval_s = slower(interval_s)
                 continue
+            answer = polled
             if self._is_grant(answer):
                 return answer.body
             match answer.body.get("error"):
