@@ -760,7 +760,7 @@ export interface LoginCommand {
 
 /**
  * Remove the stored key or login of a provider. The answer shows which credentials it has left.
- * Rules: R-KEY-04, R-KEY-05.
+ * Rules: R-KEY-04, R-KEY-05, R-KEY-07.
  * This program's alone.
  */
 export interface LogoutCommand {
@@ -3005,6 +3005,8 @@ export interface AssistantMessage {
    * Since 0.99.0.
    */
   thinkingLevel?: ThinkingLevel;
+  /** The thinking level in the provider's words. */
+  providerThinkingLevel?: string;
   /** How long it took, in milliseconds. */
   durationMs?: number;
 }

@@ -13,15 +13,18 @@ from typing import Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
 from pinnace_agent.config.credentials.known_keys import key_variables_of, keys_and_headers
+from pinnace_agent.config.models.builtin import all_key_variables
 from pinnace_agent.config.models.catalog import Catalog, read_catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.settings import LoadedSettings, Settings, settings_in
 from pinnace_agent.config.settings_reader import read_scope
 from pinnace_agent.config.trust import TRUST_REMEDY, Trust, decide, trust_file
+from pinnace_agent.config.values import problem_of
 from pinnace_agent.core.diagnostics import Diagnostic
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
+from pinnace_agent.redaction.policy import Secret
 
 # Files whose modes are checked.
 _KEPT_KEYS: Final = ("auth.json", "auth.json.bak")
@@ -68,7 +71,11 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     for name in _KEPT_KEYS:
         if (loose := loose_modes(folder / name)) is not None:
             notices.append(Notice("credentials", loose, source=str(folder / name)))
-    if any(name.lower().endswith("_proxy") for name in env):
+    names = [*env]
+    for name in sorted(all_key_variables().intersection(names)):
+        if env[name] and (why := problem_of(Secret(f"${name}"), env)):
+            notices.append(Notice("credentials", f"the variable {name} can't be used: {why}", source=name))
+    if any(name.lower().endswith("_proxy") for name in names):
         from pinnace_agent.llm.transport.proxies import environment_problems
 
         notices += [Notice("settings", text, source=text.partition(":")[0]) for text in environment_problems(env)]

@@ -61,13 +61,29 @@ def variables_of(value: Secret) -> set[str]:
 
 
 def is_configured(value: Secret, env: Mapping[str, str]) -> bool:
-    """Return whether a value is configured, without running a command."""
+    """Return whether a value is configured, and can be sent. Runs no command."""
+    return problem_of(value, env) is None
+
+
+def problem_of(value: Secret, env: Mapping[str, str]) -> str | None:
+    """Return why a value can't be used, or None. Runs no command."""
     if is_command(value):
-        return True
+        return None
     try:
-        return bool(interpolate(value, env))
-    except UnresolvedValue:
-        return False
+        _checked(interpolate(value, env))
+    except UnresolvedValue as why:
+        return str(why)
+    return None
+
+
+def _checked(text: str) -> str:
+    """Return a text that a header can carry."""
+    if not text:
+        raise UnresolvedValue("it is empty")
+    if not (text.isascii() and text.isprintable()):
+        # Rejected here: the error of the HTTP client would repeat a part of it.
+        raise UnresolvedValue("it holds a line break or another character that a header can't carry")
+    return text
 
 
 def legacy_variable(value: Secret, env: Mapping[str, str]) -> Secret:
@@ -102,9 +118,4 @@ async def resolve(value: Secret, env: Mapping[str, str], timeout_s: float = COMM
 
         await trio.lowlevel.checkpoint()
         text = interpolate(value, env)
-    if not text:
-        raise UnresolvedValue("it is empty")
-    if not (text.isascii() and text.isprintable()):
-        # Rejected here: the error of the HTTP client would repeat a part of it.
-        raise UnresolvedValue("it holds a line break or another character that a header can't carry")
-    return text
+    return _checked(text)

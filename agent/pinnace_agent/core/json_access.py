@@ -3,8 +3,9 @@
 Pure. The edge at which untyped data becomes typed; must not know what the data means.
 """
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import TypeGuard, cast
 
 import orjson
 
@@ -41,10 +42,13 @@ def as_count(value: object) -> int | None:
 
 
 def as_amount(value: object) -> float | None:
-    """Return a number that is not negative and finite, else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        return None
-    return value
+    """Return a number that is not negative, and finite, else None."""
+    return value if is_finite(value) and value >= 0 else None
+
+
+def is_finite(value: object) -> TypeGuard[int | float]:
+    """Return whether a value is a number that a float can hold: JSON has longer ones."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def compact_json(value: object) -> str:

@@ -55,6 +55,8 @@ _WITHOUT_FOUND: Final = "start without them by --no-extensions, or without those
 _WITHOUT_NAMED: Final = (
     "an extension that -e names may be a gate, so nothing starts without it: correct it, or leave out its -e"
 )
+_REPLACED: Final = "the extensions were reloaded"
+_LEFT: Final = "another session was opened, which loads its own extensions"
 
 
 class ExtensionManager:
@@ -88,6 +90,7 @@ class ExtensionManager:
         """Why the process can't start."""
         self.ready = trio.Event()
         """Set when the instance of the start has begun."""
+        self.registered = trio.Event()
         self.given_back: Sequence[int] = ()  # options, by place, that take no value: the words behind them are messages
         self._shutdown = shutdown
         self._has_open_commands = has_open_commands
@@ -171,6 +174,8 @@ class ExtensionManager:
             if reason == "startup":
                 raise ExtensionStartError([f"the extensions can't be loaded: {text}"]) from error
             self._report_load(RUNTIME, self._guard.failed(text))
+        finally:
+            self.registered.set()
 
     async def _begin(
         self, reason: StartReason, previous_file: str | None = None, choose: Callable[[], None] | None = None
@@ -191,6 +196,7 @@ class ExtensionManager:
         self._use_tools(runner, reason)
         agent.submit(InternalEvent("instance_began", enabled=True))
         await runner.bind()
+        self.registered.set()
         with trio.CancelScope() as self._beginning:  # an abort ends waiting for models
             await self.providers.bound(is_refreshed=reason in ("startup", "reload"))
         self._beginning = None
@@ -278,6 +284,9 @@ class ExtensionManager:
         self._former_model = self.agent.session.model
         if runner is None or loaded is None:
             return
+        self.registered = trio.Event()
+        if reason != "quit":  # the end of the process ends logins by itself
+            self.providers.end_logins(_REPLACED if reason == "reload" else _LEFT)
         await runner.shutdown(reason, target_file, limit_s)
         self._runner = self._instance = self._loaded = None
         self.servers.clear()

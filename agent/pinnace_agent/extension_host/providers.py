@@ -70,6 +70,7 @@ class ExtensionProviders:
         )
         models = self._models.get((path, name)) if registered.refresh is not None else None
         self._describe(name, registered, models)
+        self._end_login(name, "its extension has registered the provider again")
         self._registered[name] = registered
         if login is not None:
             description = "Log in to a provider: /login PROVIDER"
@@ -85,6 +86,7 @@ class ExtensionProviders:
 
     def unregister(self, name: str) -> None:
         """Take a provider away, and give back what it had overridden; an unknown name is no error."""
+        self._end_login(name, "its extension has taken the provider away")
         self._registered.pop(name, None)
         self._registry.forget_provider(name)
 
@@ -143,13 +145,23 @@ class ExtensionProviders:
 
     # Logins.
 
+    def end_logins(self, why: str) -> None:
+        """End the logins that wait for their users: the session instance ends for this reason."""
+        for name in self._registered:
+            self._end_login(name, why)
+
+    def _end_login(self, name: str, why: str) -> None:
+        registered = self._registered.get(name)
+        if registered is not None and registered.login is not None:
+            registered.login.end(why)
+
     def _names(self, prefix: str) -> list[str]:
         return [name for name, each in self._registered.items() if each.login is not None and name.startswith(prefix)]
 
     async def _log_in(self, ctx: CommandContext, arguments: str) -> None:
         """Let the user log in: `/login PROVIDER`."""
         from pinnace_agent.config.credentials.auth_file import store_login
-        from pinnace_agent.config.credentials.logins import LoginCancelled
+        from pinnace_agent.config.credentials.logins import LoginCancelled, LoginEnded
         from pinnace_agent.extensions.providers.login import DialogCallbacks
         from pinnace_agent.files.file_lock import LockHeld
 
@@ -168,6 +180,8 @@ class ExtensionProviders:
             login = await method.log_in(DialogCallbacks(ctx.ui, method.name))
             with trio.CancelScope(shield=True):  # what was given once is kept
                 await trio.to_thread.run_sync(store_login, path, name, login)
+        except LoginEnded as why:
+            ctx.ui.notify(f"{method.name}: {why}", "warning")
         except LoginCancelled:
             ctx.ui.notify(f"{method.name}: the login was cancelled", "warning")
         except (ValueError, LockHeld, ConfigurationFileError, OSError) as error:

@@ -207,6 +207,7 @@ class MessageBuilder:
         self.response_id: str | None = None
         self.response_model: str | None = None
         """The answering model, if the provider reports another one than the requested one."""
+        self.effort: str | None = None
         self.entry_id = ""
         """Of the entry that the message will be in a session; empty where there is none. Not part of the message."""
         self.raw_stop_reason: str | None = None
@@ -226,6 +227,7 @@ class MessageBuilder:
         self._thoughts: dict[Hashable, ThinkingBlock] = {}
         self._ended_thoughts: dict[Hashable, ThinkingBlock] = {}  # the last of each key
         self._calls: dict[Hashable, ToolCallBlock] = {}
+        self._call_ids: set[str] = set()
         self._stop_reason: StopReason = "stop"  # the stop reason of an unfinished message
         self._error_message: str | None = None
         self._message: AssistantMessage | None = None
@@ -295,8 +297,14 @@ class MessageBuilder:
                 self._exceed(errors.too_long_answer(MAX_ANSWER_CHARACTERS))
 
     def toolcall_start(self, key: Hashable, call_id: str, name: str) -> None:
-        """Open the tool call `key`; its id and name are final."""
-        block = ToolCallBlock(len(self._blocks), combine_surrogates(call_id), combine_surrogates(name))
+        """Open the tool call `key`. An id that another call has gets a number, since results name calls."""
+        plain = unused = combine_surrogates(call_id)
+        number = 1
+        while unused in self._call_ids:
+            number += 1
+            unused = f"{plain}_{number}"
+        self._call_ids.add(unused)
+        block = ToolCallBlock(len(self._blocks), unused, combine_surrogates(name))
         self._calls[key] = block
         self._open(block, "toolcall_start", {"id": block.call_id, "toolName": block.name})
 
@@ -370,6 +378,8 @@ class MessageBuilder:
             message["responseId"] = combine_surrogates(self.response_id)
         if self.response_model is not None:
             message["responseModel"] = combine_surrogates(self.response_model)
+        if self.effort is not None:
+            message["providerThinkingLevel"] = self.effort
         if self._error_message is not None:
             message["errorMessage"] = self._error_message
             if self.raw_stop_reason is not None:

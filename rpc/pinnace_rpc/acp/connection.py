@@ -19,7 +19,7 @@ from pinnace_rpc.acp.core import CoreEnded, EditorAgent
 from pinnace_rpc.acp.figures import data_of
 from pinnace_rpc.acp.keys import UsersKeys, logs_in_to
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
-from pinnace_rpc.acp.logins import Logins
+from pinnace_rpc.acp.logins import Logins, can_show_code
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.session import Session, open_session
 from pinnace_rpc.acp.translation.jsonrpc import (
@@ -45,6 +45,8 @@ if TYPE_CHECKING:  # loaded with the first server that the client serves
     from pinnace_rpc.acp.mcp_bridge import McpBridge
 
 _log: Final = logging.getLogger("pinnace.acp")
+_NO_PROJECT: Final = "/"
+"""The folder of agents that load the extensions of the user alone."""
 _EXTENSIONS_S: Final = 10.0
 """How long `initialize` waits for extensions whose logins are offered."""
 
@@ -92,8 +94,8 @@ class Connection:
         """With the first server that the client serves."""
         self._has_requests = False
         self._is_logged_out = False
-        self._own_logins: set[str] = set()
-        """The providers that extensions have registered with logins, as the last agent that was asked has said."""
+        self._own_logins: dict[str, str] = {}
+        """The providers that extensions have registered with logins, each with the folder of the extensions."""
         self._sessions: dict[str, Session] = {}
         self._folders: dict[str, Sequence[str]] = {}
         """The additional folders with which each was opened."""
@@ -283,31 +285,39 @@ class Connection:
 
     # Requests that concern no session.
 
-    async def _serving(self) -> EditorAgent:
-        """Start an agent that serves a question and no session."""
-        return self._attended(OpenedAgent(await self._agents.start_passing("/", "--no-session")))
+    async def _serving(self, provider: str | None = None) -> EditorAgent:
+        """Start an agent that serves a question and no session, about a provider where its extensions are."""
+        return await self._serving_in(_NO_PROJECT if provider is None else self._own_logins.get(provider, _NO_PROJECT))
+
+    async def _serving_in(self, folder: str) -> EditorAgent:
+        return self._attended(OpenedAgent(await self._agents.start_passing(folder, "--no-session")))
 
     async def extension_logins(self) -> Sequence[ProviderLogin]:
         """Return the logins of extensions that are loaded in every session. None where they can't be loaded in time."""
         with trio.move_on_after(_EXTENSIONS_S):
-            return [ProviderLogin(provider, provider, "extension") for provider in await self._own_statuses()]
+            return _logins_of(await self._own_statuses(_NO_PROJECT))
         _log.warning("the extensions were not loaded in %g s; their logins are not offered", _EXTENSIONS_S)
         return []
 
-    async def _own_statuses(self) -> Mapping[str, Json]:
-        """Return what an agent says of the providers that extensions have registered with logins, by their ids."""
+    async def _own_statuses(self, folder: str) -> Mapping[str, Json]:
+        """Return what an agent of a folder says of the providers that extensions have registered with logins."""
         try:
-            core = await self._serving()
+            core = await self._serving_in(folder)
             try:
-                data = as_object((await core.ask("auth_status")).get("data")) or {}
+                return await self._learned(core, folder)
             finally:
                 core.close()
         except (CoreEnded, AgentStartError) as error:
             _log.warning("the logins of extensions are not known: %s", error)
             return {}
+
+    async def _learned(self, core: EditorAgent, folder: str) -> Mapping[str, Json]:
+        """Return what this agent says of them, by their ids; they can be logged in to from now on."""
+        data = as_object((await core.ask("auth_status")).get("data")) or {}
         every = [as_object(each) or {} for each in as_array(data.get("providers"))]
         found = {str(each["provider"]): each for each in every if "extension" in as_array(each.get("methods"))}
-        self._own_logins = set(found)
+        for provider in found:
+            self._own_logins.setdefault(provider, folder)
         return found
 
     async def _log_in(self, identity: RequestId, params: Params) -> dict[str, object]:
@@ -347,7 +357,9 @@ class Connection:
         return {"_meta": {"pinnace": {"providers": providers}}}
 
     async def _auth_status(self) -> Mapping[str, object]:
-        own: Mapping[str, Json] = await self._own_statuses() if self._own_logins else {}
+        own: dict[str, Json] = {}
+        for folder in sorted(set(self._own_logins.values())):
+            own = {**await self._own_statuses(folder), **own}
         return await trio.to_thread.run_sync(partial(self._keys.status, own, is_used=not self._is_logged_out))
 
     async def _list(self, params: Params) -> Mapping[str, object]:
@@ -408,10 +420,21 @@ class Connection:
         servers, folders = self._servers_of(params), _folders(params)
         session = await self._opened(cwd, None, folders, servers)
         if not session.has_model:
+            found = _logins_of(await self._learned(session.core, cwd)) if self._can_log_in else []
             await session.close()
-            raise _no_model()
+            raise _no_model(self._methods(found), [each.provider for each in found])
         await session.prepare()
         return NamedSession({"sessionId": session.id, **session.described()}, session)
+
+    @property
+    def _can_log_in(self) -> bool:
+        return can_show_code(self._client.abilities)
+
+    def _methods(self, own: Sequence[ProviderLogin]) -> Sequence[object]:
+        """Return the ways to log in that the client knows, and those of extensions that a session has brought."""
+        offer = self._keys.offer("", self._client.abilities, is_persistent=self._library is not None)
+        described = self._translation.description(offer._replace(needs_login=True).with_own(own))
+        return as_array(described.get("authMethods"))
 
     async def _fork(self, library: Library, params: Params) -> NamedSession:
         """Open a copy of a session, as it is in its file now; the session itself goes on."""
@@ -575,5 +598,17 @@ def _unknown_method(method: str) -> RequestError:
     return RequestError(METHOD_NOT_FOUND, f"{method[:200]}: unknown method")
 
 
-def _no_model() -> RequestError:
-    return RequestError(AUTH_REQUIRED, NO_MODEL, {"errorCode": "no_api_key"})
+def _no_model(methods: Sequence[object] = (), own: Sequence[str] = ()) -> RequestError:
+    """Return the refusal of a session without a model.
+
+    Args:
+        methods: To log in.
+        own: The providers among them that extensions of its folder log in to.
+    """
+    data = {"errorCode": "no_api_key"}
+    more = f"\n\nExtensions that the session loads log in to {', '.join(own)}." if own else ""
+    return RequestError(AUTH_REQUIRED, f"{NO_MODEL}{more}", {**data, "authMethods": methods} if methods else data)
+
+
+def _logins_of(statuses: Mapping[str, Json]) -> list[ProviderLogin]:
+    return [ProviderLogin(provider, provider, "extension") for provider in statuses]

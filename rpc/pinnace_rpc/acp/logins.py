@@ -33,8 +33,8 @@ _OPTIONS: Final[Mapping[LoginKind, str]] = {
 }
 _MINUTE_S: Final = 60.0
 
-StartAgent = Callable[[], Awaitable[EditorAgent]]
-"""Starts an agent that serves a question and no session."""
+StartAgent = Callable[[str], Awaitable[EditorAgent]]
+"""Starts an agent that serves a question about a provider, and no session."""
 
 
 class Logins:
@@ -91,7 +91,7 @@ class Logins:
 
     async def log_out(self, providers: Sequence[str]) -> None:
         """Remove what is stored for providers that this program logs in to. Errors as of `log_in`."""
-        core = await self._start()
+        core = await self._start(providers[0])
         try:
             for provider in providers:
                 data_of(await core.ask("logout", provider=provider, force=True))  # it can be made again
@@ -147,10 +147,8 @@ class _Login:
         core: EditorAgent | None = None
         try:
             with self._scope:
-                core = self._core = await start()
+                core = self._core = await start(self._provider)
                 core.listen(self._take)
-                if self._method == "extension":  # it is loaded behind the answer
-                    await core.ask("auth_status")
                 core.send("login", {"provider": self._provider, "method": self._method}, self._take_answer)
                 await core.until(self._answered)
             if self._answer is None:

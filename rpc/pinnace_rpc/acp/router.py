@@ -178,10 +178,7 @@ class Router:
     ) -> None:
         """Answer `initialize` when the logins of extensions are known, and then what came behind it."""
         found = await connection.extension_logins()
-        replaced = {each.provider for each in found}
-        own = [each for each in offer.logins if each.provider not in replaced]
-        logins = sorted([*own, *found], key=lambda each: each.provider != offer.provider)
-        self._outbox.respond(request.id, translation.description(offer._replace(logins=logins)))
+        self._outbox.respond(request.id, translation.description(offer.with_own(found)))
         held, self._held = self._held or (), None
         for line in held:
             self.take_line(line)

@@ -60,7 +60,6 @@ _CHECK: Final = trio.from_thread.check_cancelled
 """Ends the waiting for the lock of auth.json with the process; nothing is stored then."""
 _ABORTED: Final = (errors.LOGIN_ABORTED, errors.ErrorCode.ABORTED)
 _REPLACED: Final = (errors.LOGIN_REPLACED, errors.ErrorCode.ABORTED)
-_UNLOADED: Final = ("The login was ended: the extension of its provider was unloaded", errors.ErrorCode.ABORTED)
 _CLOSING: Final = (errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN)
 
 
@@ -113,7 +112,7 @@ class Logins:
         self._threads = threads
         self._numbers = count(1)
         self._waiting: dict[str, Callable[[errors.ClientError], None]] = {}
-        """What ends the login of a provider."""
+        """What ends the login of a provider, or a command that waits for extensions."""
         self._is_over = False
         self._dialogs: DialogTable | None = None
         """For what users paste; None: no login has asked for it."""
@@ -155,6 +154,8 @@ class Logins:
         if command.key is not None:
             REDACTOR.learn(command.key)
         registry = agent.profile.registry
+        if self._waits_for_extensions(agent, command, ended, is_theirs=command.method == "extension"):
+            return
         provider = _known(registry, command.provider)
         methods = ways_of(registry, provider)
         if command.method not in methods:
@@ -180,11 +181,51 @@ class Logins:
     def _log_out(self, agent: "AgentReads", command: "cmd.Logout", ended: Ended) -> None:
         """Remove what is stored for a provider. Errors as of `_log_in`."""
         registry = agent.profile.registry
+        is_theirs = not command.force and not has_login(command.provider)
+        if self._waits_for_extensions(agent, command, ended, is_theirs=is_theirs):
+            return
         provider = _known(registry, command.provider)
         path = _path(registry)
         self._end_one(provider, _REPLACED)
         may_log_in = command.force or has_login(provider) or registry.own_login(provider) is not None
         self._edit(agent, provider, partial(_remove, path, provider, removes_login=may_log_in), ended)
+
+    def _waits_for_extensions(
+        self, agent: "AgentReads", command: "cmd.Login | cmd.Logout", ended: Ended, *, is_theirs: bool
+    ) -> bool:
+        """Carry a command out later if extensions that are being loaded may decide it; return whether that is so.
+
+        Args:
+            agent: As of `perform`, with the others.
+            command: Of the client.
+            ended: Called with what becomes of it.
+            is_theirs: Whether an extension may decide it although the provider is known.
+        """
+        provider = command.provider
+        registered = None if agent.extensions is None else agent.extensions.registered
+        is_decided = not is_theirs and provider in agent.profile.registry.login_providers()
+        if registered is None or registered.is_set() or is_decided or self._is_over:
+            return False
+        job = f"login:{next(self._numbers)}"
+
+        def stop(why: errors.ClientError) -> None:
+            del self._waiting[provider]
+            ended(why)
+            agent.jobs.cancel(job)
+
+        def over(_cancelled: bool, _failure: BaseException | None) -> None:
+            if self._waiting.get(provider) is not stop:
+                return  # ended before
+            del self._waiting[provider]
+            if registered.is_set():
+                self.perform(agent, command, ended)
+            else:
+                ended(errors.ClientError(*_CLOSING))
+
+        self._end_one(provider, _REPLACED)
+        self._waiting[provider] = stop
+        agent.jobs.start(job, registered.wait, over)
+        return True
 
     def _abort(self, provider: str | None) -> None:
         """End the login of a provider, or all; each is answered. Nothing happens if none waits."""
@@ -251,8 +292,6 @@ class Logins:
             got = outcome[-1] if outcome else errors.ClientError(*_CLOSING)
             if failure is not None:
                 got = errors.InternalError(f"Internal error: {failure}")
-            if isinstance(got, Login) and agent.profile.registry.own_login(provider) is not own:
-                got = errors.ClientError(*_UNLOADED)
             if isinstance(got, Login):
                 learn_login(got)
                 self._edit(agent, provider, partial(_store_login, path, provider, got), finish)

@@ -206,6 +206,7 @@ class AssistantMessage(TypedDict):
     responseModel: NotRequired[str]
     rawStopReason: NotRequired[str]
     thinkingLevel: NotRequired[ThinkingLevel]
+    providerThinkingLevel: NotRequired[str]
     durationMs: NotRequired[int]
 
 

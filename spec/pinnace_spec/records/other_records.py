@@ -161,7 +161,6 @@ FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "deferred": {"type": "object", "description": "How to fetch an answer that comes later."},
         "diagnostics": {"type": "array"},
         "endTurn": {"type": "boolean"},
-        "providerThinkingLevel": {"type": "string"},
     },
     "ToolCall": {"namespace": {"type": "string"}},
     "ToolResultMessage": {"nestedCalls": {"type": "object", "description": "What the tool has called itself."}},

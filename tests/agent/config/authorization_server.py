@@ -29,6 +29,9 @@ class AuthorizationServer(JsonServer):
         """What it says of how long a token is good."""
         self.interval_s = 0.01
         """How long a client waits before each question for the tokens of a code."""
+        self.code_life_s = 600.0
+        self.cut = 0
+        """How many of the next requests for tokens get no answer."""
         self.is_revoked = False
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.failures: list[tuple[int, Body]] = []
@@ -65,9 +68,12 @@ class AuthorizationServer(JsonServer):
                 "device_code": f"device-{MARK}",
                 "user_code": USER_CODE,
                 "verification_uri": f"{self.url}/enter",
-                "expires_in": 600,
+                "expires_in": self.code_life_s,
                 "interval": self.interval_s,
             }
+        if self.cut:
+            self.cut -= 1
+            return 0, {}
         grant = fields["grant_type"]
         self.before_grant(grant)
         with self._lock:

@@ -37,7 +37,7 @@ class JsonServer:
         self._server.server_close()
 
     def answer(self, asked: Asked) -> tuple[int, object]:
-        """Return the status and the body of the answer to a request."""
+        """Return the status and the body of the answer to a request; 0: the connection is closed without one."""
         raise NotImplementedError
 
 
@@ -57,6 +57,9 @@ def _handler(server: JsonServer) -> type[BaseHTTPRequestHandler]:
             fields = json.loads(text) if is_json else dict(reversed(parse_qsl(text)))
             status, body = server.answer(Asked(method, self.path, fields, headers))
             data = json.dumps(body).encode()
+            self.close_connection = not status
+            if not status:
+                return
             try:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))

@@ -77,7 +77,13 @@ def login_at(server: CodexServer, folder: Path) -> CodexLogin:
 
 
 async def test_a_user_logs_in_with_a_code(server: CodexServer, tmp_path: Path) -> None:
-    server.polls = [PENDING, (404, {}), (400, {"error": {"code": "deviceauth_authorization_pending"}})]
+    server.polls = [
+        PENDING,
+        (404, {}),
+        (503, {}),
+        (429, {"error": {"code": "slow"}}),
+        (400, {"error": {"code": "deviceauth_authorization_pending"}}),
+    ]
     shown: list[DeviceCode] = []
     login = await login_at(server, tmp_path).log_in(shown.append)
     await close_clients()
@@ -85,7 +91,7 @@ async def test_a_user_logs_in_with_a_code(server: CodexServer, tmp_path: Path) -
 
     assert shown == [("ABCD", f"{server.url}/codex/device", 900)]
     assert begun == ("/api/accounts/deviceauth/usercode", {"client_id": CLIENT})
-    assert polls == [("/api/accounts/deviceauth/token", {"device_auth_id": f"id-{MARK}", "user_code": "ABCD"})] * 4
+    assert polls == [("/api/accounts/deviceauth/token", {"device_auth_id": f"id-{MARK}", "user_code": "ABCD"})] * 6
     assert bought == (
         "/oauth/token",
         {

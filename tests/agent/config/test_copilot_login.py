@@ -10,6 +10,7 @@ import pytest
 import trio
 from tests.agent.config.json_server import Asked, JsonServer
 
+from pinnace_agent.config.credentials.auth_file import store_login
 from pinnace_agent.config.credentials.copilot_login import CopilotLogin
 from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.device_login import DeviceCode
@@ -45,6 +46,7 @@ REFUSALS: list[tuple[list[tuple[int, object]], list[tuple[int, object]], str]] =
     ([], [(403, {"message": "no access to Copilot"})], "no access to Copilot"),
     ([], [(200, {"token": "", "expires_at": EXPIRES_S})], "no usable token"),
     ([], [(200, {"token": "t"})], "no usable token"),
+    ([], [(200, {"token": "t", "expires_at": 10**400})], "no usable token"),
     ([], [(200, {"token": "t\n", "expires_at": EXPIRES_S})], "no usable token"),
 ]
 
@@ -100,6 +102,17 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[GitHub]:
     with GitHub() as server:
         yield server
+
+
+async def test_a_token_without_an_end_is_written_so_that_it_can_be_read(server: GitHub, tmp_path: Path) -> None:
+    server.exchanged = [(200, {"token": "t", "expires_at": 1e306})]
+    store_login(tmp_path / "auth.json", COPILOT, await login_at(server, tmp_path).log_in(lambda _code: None))
+    await close_clients()
+    read = read_auth(tmp_path / "auth.json")
+    assert read.diagnostics == ()
+    login = read.entries[COPILOT].login
+    assert login is not None
+    assert login.is_valid
 
 
 def login_at(server: GitHub, folder: Path) -> CopilotLogin:

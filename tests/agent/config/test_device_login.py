@@ -17,6 +17,7 @@ from tests.forked_agents import COMMAND
 from tests.source_tree import PYTHONPATH
 from tests.waiting import wait_gone
 
+from pinnace_agent.config.credentials import device_login
 from pinnace_agent.config.credentials.credentials import Credentials, read_auth
 from pinnace_agent.config.credentials.device_login import DeviceCode, DeviceLogin
 from pinnace_agent.config.credentials.logins import LoginFailed
@@ -97,6 +98,40 @@ async def test_whatever_a_server_says_of_the_life_of_a_token_it_is_kept(
     await close_clients()
 
     assert login.is_valid
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [(503, {}), (500, {"error": "server_error"}), (429, {"error": "rate_limited"}), (502, {"error": {}}), None],
+)
+async def test_a_failure_that_may_pass_does_not_end_the_waiting_for_a_code(
+    failure: tuple[int, dict[str, object]] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RFC 8628, section 3.5: the server is asked again, more slowly, until the code has expired."""
+    monkeypatch.setattr(device_login, "_MOST_INTERVAL_S", 0.02)
+    with AuthorizationServer(pending=("authorization_pending",)) as server:
+        if failure is None:
+            server.cut = 2
+        else:
+            server.failures = [failure, failure]
+        login = await login_at(server).log_in(lambda _code: None)
+        await close_clients()
+        assert login.access == f"access1-{MARK}"
+        assert len(server.requests) == 5
+
+    with AuthorizationServer() as server:
+        server.code_life_s, server.failures = 0.1, [failure or (503, {})] * 100
+        with pytest.raises(LoginFailed, match=r"the code has expired; xAI has a temporary failure \("):
+            await login_at(server).log_in(lambda _code: None)
+        await close_clients()
+
+
+async def test_a_host_that_can_not_be_is_named() -> None:
+    for host in ("a..b.example", f"{'a' * 64}.example"):
+        method = DeviceLogin(VENDORS["xai"]._replace(url=f"https://{host}"))
+        with pytest.raises(LoginFailed, match=f"xAI can't be reached: no host can have the name in https://{host}/"):
+            await method.refresh({"refresh": f"refresh-{MARK}"})
+    await close_clients()
 
 
 async def test_no_token_is_sent_in_the_clear(server: AuthorizationServer) -> None:

@@ -247,6 +247,26 @@ async def test_a_valid_login_of_pi_is_used_as_it_is(tmp_path: Path, provider: st
         ("anthropic", OLD, "has expired, and only pi refreshes it"),
         ("groq", fresh(), "only the extension that registers the provider"),
         ("anthropic", {"type": "oauth"}, "has expired"),
+        (
+            "xai",
+            {**OLD, "refresh": ""},
+            "has expired and can't be refreshed. Log in again: pinnace auth login xai --dev",
+        ),
+        (
+            "xai",
+            {**OLD, "expires": "soon"},
+            "can't be used: expires must be a number of milliseconds since the epoch. Log",
+        ),
+        (
+            "xai",
+            {**OLD, "expires": None},
+            "can't be used: expires must be a number of milliseconds since the epoch. Log",
+        ),
+        (
+            "xai",
+            {**fresh(), "access": "é"},
+            "can't be used: access must be a token, a string of printable ASCII charact",
+        ),
     ],
 )
 async def test_a_login_that_can_not_be_used_is_refused_by_name(
@@ -262,9 +282,14 @@ async def test_a_login_that_can_not_be_used_is_refused_by_name(
     assert MARK not in problem
 
 
-async def test_an_expired_login_gives_way_to_a_key_of_the_environment(tmp_path: Path) -> None:
-    models = registry(write(tmp_path, anthropic=OLD), ANTHROPIC_API_KEY="sk")
-    assert "sk" == (await models.credentials(models.models_of("anthropic")[0])).api_key
+@pytest.mark.parametrize(
+    ("provider", "entry"), [("anthropic", OLD), ("xai", {**OLD, "expires": "soon"}), ("xai", {**OLD, "refresh": ""})]
+)
+async def test_a_login_that_can_not_be_used_gives_way_to_a_key_of_the_environment(
+    tmp_path: Path, provider: str, entry: object
+) -> None:
+    models = registry(write(tmp_path, **{provider: entry}), ANTHROPIC_API_KEY="sk", XAI_API_KEY="sk")
+    assert "sk" == (await models.credentials(models.models_of(provider)[0])).api_key
 
 
 async def test_code_of_an_extension_refreshes_the_login_of_its_provider(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.source_tree import REPOSITORY
 from pinnace_agent.core import installing
 from pinnace_agent.core.installing import command_for, how_to_install
 
-EXTRAS = ("dask", "images", "mcp", "otel", "ray", "tui", "vertex")
+EXTRAS = ("bedrock", "dask", "images", "mcp", "otel", "ray", "tui", "vertex")
 
 
 @pytest.fixture

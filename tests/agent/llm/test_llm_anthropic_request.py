@@ -478,7 +478,7 @@ def test_a_temperature_is_only_for_models_that_take_it_and_do_not_think() -> Non
 
 
 def test_unknown_and_null_flags_change_nothing() -> None:
-    odd = {"supportsMidConvoEffort": True, "allowedFallbackModels": [{}], "supportsTemperature": "no", "x": None}
+    odd = {"supportsMidConvoToolChanges": True, "allowedFallbackModels": [{}], "supportsTemperature": "no", "x": None}
 
     assert body_of(request(model=changed(compat=odd), tools=(READ,))) == body_of(request(tools=(READ,)))
     assert headers_of(request(model=changed(compat=odd))) == headers_of(request())

@@ -25,6 +25,7 @@ from pinnace_agent.llm.bedrock.identity.aws_files import read_aws_files
 from pinnace_agent.llm.bedrock.identity.keys import find_keys, forget_keys
 from pinnace_agent.llm.bedrock.identity.sources import (
     AssumedRole,
+    ConsoleLogin,
     Container,
     Machine,
     NoKeys,
@@ -100,6 +101,8 @@ def chosen(env: Mapping[str, str]) -> list[str]:
                 found.append(f"{type(source).__name__} {source.arn} {source.session_name}")
             case SingleSignOn():
                 found.append(f"{type(source).__name__} {source.account_id} {source.role_name}")
+            case ConsoleLogin():  # the package says no more of one that is not there
+                return ["none"]
             case Program() | Container() | Machine():
                 found.append(type(source).__name__)
         source = source.source if isinstance(source, AssumedRole) else None
@@ -161,6 +164,8 @@ FRAGMENTS: list[dict[str, str]] = [
     SSO | {"sso_session": "missing"},
     {"sso_session": "main"},
     {"credential_process": PROGRAM},
+    {"login_session": "me"},
+    {"mfa_serial": "a device"},
     {"region": "eu-west-3"},
 ]
 PROFILES = st.lists(st.sampled_from(FRAGMENTS), max_size=3).map(
@@ -224,6 +229,8 @@ PROCESS = {"credential_process": PROGRAM}
         (SSO | {"sso_session": "main"} | STATIC | PROCESS, STATIC, ["SingleSignOn 123456789012 coder"]),
         (PROCESS, STATIC, ["AKIDFILE"]),
         (PROCESS | STATIC, {}, ["Program"]),
+        ({"login_session": "me"} | PROCESS, {}, ["none"]),
+        ({"login_session": "me"} | PROCESS, STATIC, ["AKIDFILE"]),
         (WEB | STATIC, {}, ["none"]),
     ],
 )
@@ -335,7 +342,7 @@ SOURCES = {
 OWN_HEADERS = ("x-aws-ec2-metadata-token", "x-aws-ec2-metadata-token-ttl-seconds", "x-amz-sso_bearer_token")
 
 
-def asked(request: Received) -> object:
+def asked(request: Received) -> tuple[Any, ...]:
     """Return what a request says, whoever sends it."""
     parts = urlsplit(request.path)
     body = dict(parse_qsl(request.body.decode(), keep_blank_values=True))
@@ -456,6 +463,26 @@ async def test_requests_at_the_same_time_share_one_renewal(
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("after_s", [1e12, 1e300])
+async def test_keys_without_an_end_are_good(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Callable[[str], None], after_s: float
+) -> None:
+    """A server may name any number: of the portal's keys, and of the token before them."""
+    config(SOURCES["session"])
+    path = store_sso_token(tmp_path, "main", 60, registrationExpiresAt=in_zulu(9999), **REFRESHABLE)
+
+    def answer(reply: Reply) -> None:
+        if reply.request.path == "/token":
+            as_json(reply, {"accessToken": SSO_TOKEN, "expiresIn": after_s})
+        else:
+            service(reply, after_s)
+
+    with RawServer(answer) as server:
+        point_to(server, monkeypatch)
+        assert await found() == KEYS
+    assert json.loads(path.read_text())["expiresAt"] == "9999-12-31T00:00:00Z"
+
+
 async def test_keys_that_are_good_are_used_where_a_renewal_fails(
     monkeypatch: pytest.MonkeyPatch, config: Callable[[str], None]
 ) -> None:
@@ -565,8 +592,8 @@ async def test_a_refresh_that_fails_leaves_the_token_that_is_stored(
             "credential_source of the profile default in {files} must be",
         ),
         (
-            "[default]\nrole_arn=x\nsource_profile=b\nmfa_serial=y\n",
-            "mfa_serial of the profile default in {files}: a code",
+            "[default]\nrole_arn=x\ncredential_source=Ec2InstanceMetadata\nmfa_serial=y\n",
+            "role_arn of the profile default in {files}: mfa_serial is set: enter the code of its device by `pin",
         ),
         ("[default]\naws_access_key_id=x\n", "aws_secret_access_key of the profile default in {files} is missing"),
         (
@@ -588,7 +615,7 @@ async def test_a_refresh_that_fails_leaves_the_token_that_is_stored(
             "credential_process of the profile default in {files}: its output mus",
         ),
         ("[default]\ncredential_process=echo 'x\n", "credential_process of the profile default in {files}: No closing"),
-        ("[default]\nlogin_session=x\n", "login_session of the profile default in {files} is not supported; `aws"),
+        ("[default]\nlogin_session=x\n", "login_session of the profile default in {files}: there is no token in "),
     ],
 )
 async def test_an_error_names_the_profile_and_the_key(

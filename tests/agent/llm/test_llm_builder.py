@@ -542,3 +542,16 @@ def test_an_answer_whose_text_does_not_end_is_cut_off(grow: Callable[[MessageBui
     assert [
         "The model's answer has more than 16,777,216 characters; it was cut off, and none of its calls was executed"
     ] == ended
+
+
+def test_an_id_that_another_call_has_gets_a_number() -> None:
+    """A result must be able to name its call; providers of extensions, and gateways, may repeat ids."""
+    recorder = Recorder()
+    builder = MessageBuilder(MODEL, recorder, 0)
+    builder.start()
+    for key, call_id in enumerate(["c1", "c1", "c1_2", "c1", "", ""]):
+        builder.toolcall_start(key, call_id, "read")
+    builder.finish("toolUse")
+    ids = [block["id"] for block in builder.message["content"] if block["type"] == "toolCall"]
+    assert ["c1", "c1_2", "c1_2_2", "c1_3", "", "_2"] == ids
+    assert ids == [each["id"] for each in recorder.events if each["type"] == "toolcall_start"]

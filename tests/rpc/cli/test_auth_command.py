@@ -12,6 +12,8 @@ import pytest
 from tests.agent.config.authorization_server import USER_CODE, AuthorizationServer
 from tests.source_tree import PYTHONPATH
 
+from pinnace_fuzz.harness.model_server.raw_server import RawServer
+
 COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc", "auth")
 KEY = "sk-marker"
 
@@ -242,17 +244,18 @@ def test_status_is_there_for_programs(run: Run) -> None:
     assert {"openai", "anthropic", "google"} <= {record["provider"] for record in records if not record["isUsable"]}
 
 
-def typed(folder: Path, words: tuple[str, ...], *answers: tuple[bytes, str]) -> tuple[int, str]:
+def typed(folder: Path, words: tuple[str, ...], *answers: tuple[bytes, str], **env: str) -> tuple[int, str]:
     """Run a command at a terminal; return its exit status, and what was shown.
 
     Args:
         folder: The agent folder.
         words: Of the command line, behind the program.
         answers: What to wait for, and the line to type then.
+        env: More variables.
     """
     pid, terminal = pty.fork()
     if not pid:
-        os.execve(sys.executable, [*COMMAND[:-1], *words], environment(folder))
+        os.execve(sys.executable, [*COMMAND[:-1], *words], environment(folder, **env))
     shown = b""
     for wanted, line in answers:
         while wanted not in shown:
@@ -305,6 +308,30 @@ def test_settings_of_clouds_are_asked_for_and_may_stand_without_a_key(tmp_path: 
     assert expected == stored(tmp_path)
     status, shown = typed(tmp_path, ("auth", "login", "amazon-bedrock"), (b"(not shown", ""))
     assert (1, True) == (os.waitstatus_to_exitcode(status), "neither a key nor a setting was given" in shown)
+
+
+def test_the_code_that_a_role_of_aws_needs_is_asked_for(run: Run, tmp_path: Path) -> None:
+    """After the settings, or without any; not while its keys are good, nor without a terminal."""
+    files = {"AWS_CONFIG_FILE": str(tmp_path / "config"), "HOME": str(tmp_path), "AWS_REGION": "eu-west-1"}
+    profile = "[profile base]\naws_access_key_id=AKIDBASE\naws_secret_access_key=0123456789\n[profile work]\n"
+    (tmp_path / "config").write_text(f"{profile}role_arn=a-role\nsource_profile=base\nmfa_serial=a-device\n")
+    members = {"AccessKeyId": "AKIDROLE", "SecretAccessKey": KEY, "SessionToken": KEY}
+    given = {**members, "Expiration": "2999-01-01T00:00:00Z"}.items()
+    answer = "".join(f"<{name}>{value}</{name}>" for name, value in given).encode()
+    words, code = ("auth", "login", "amazon-bedrock"), (b"Enter the code of a-device, which the role a-role", "123456")
+    settings = ((b"(not shown", ""), (b"AWS_PROFILE of", "work"))
+    refused = run("login", "amazon-bedrock", "--set", "AWS_PROFILE=work", **files)
+    assert (1, True) == (refused.returncode, "without a terminal: run this command at one" in refused.stderr)
+    (tmp_path / "auth.json").unlink()
+    with RawServer(lambda reply: reply.whole(answer)) as server:
+        files["AWS_ENDPOINT_URL_STS"] = server.url
+        status, shown = typed(tmp_path, words, *settings, code, **files)
+        assert (0, True) == (status, "the keys of a-role are good until 2999-01-01 00:00 UTC" in shown), shown
+        assert KEY not in shown
+        status, shown = typed(tmp_path, words, settings[0], **files)
+        assert (1, True) == (os.waitstatus_to_exitcode(status), "neither a key nor a setting was given" in shown)
+    assert 1 == len(server.requests)
+    assert {"amazon-bedrock": {"type": "api_key", "env": {"AWS_PROFILE": "work"}}} == stored(tmp_path)
 
 
 def test_settings_are_given_by_an_option(run: Run, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Logins of extensions as commands, with real extensions and a real auth.json. Rule R-KEY-07."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ def extension(pi):
     pi.register_provider("corp", {{"baseUrl": "http://127.0.0.1:1", "api": "openai-completions", "models": models,
                                   "oauth": oauth}})
     pi.register_provider("xai", {{"oauth": oauth}})
+
+    @pi.command("renew")
+    def renew(_arguments, _ctx):
+        pi.register_provider("corp", {{"baseUrl": "http://127.0.0.1:1", "api": "openai-completions", "models": models,
+                                      "oauth": oauth}})
+
+    @pi.command("withdraw")
+    def withdraw(_arguments, _ctx):
+        pi.unregister_provider("corp")
 """
 
 
@@ -122,12 +132,55 @@ def test_a_login_that_fails_or_is_left_stores_nothing(agent: AgentStarter, exten
     assert {} == stored(pi)
 
 
-def test_a_login_whose_extension_is_unloaded_is_not_stored(agent: AgentStarter, extension: Path) -> None:
-    """R-KEY-07: another session has another instance of it."""
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ({"type": "new_session"}, "another session was opened, which loads its own extensions"),
+        ({"type": "reload"}, "the extensions were reloaded"),
+        ({"type": "prompt", "message": "/renew"}, "its extension has registered the provider again"),
+        ({"type": "prompt", "message": "/withdraw"}, "its extension has taken the provider away"),
+    ],
+)
+def test_a_login_ends_with_its_registration(
+    agent: AgentStarter, extension: Path, command: dict[str, object], why: str
+) -> None:
+    """R-KEY-07: at once and with the reason, its dialog is withdrawn, and nothing is stored."""
     pi = agent((), "-e", str(extension))
     asked = begin(pi)
-    pi.ask("new_session")
-    answer(pi, asked, "Europe")
-    answer(pi, dialog(pi, "input"), "123456")
-    assert "aborted" == response(pi)["errorCode"]
+    pi.send({**command, "id": "c"})
+    ended = response(pi)
+    assert ("aborted", f"The login was ended: {why}; log in again") == (ended["errorCode"], ended["error"])
+    pi.wait({"type": "extension_ui_resolved", "id": asked["id"], "reason": "cancelled"}, since=0)
+    assert pi.found({"type": "login_end", "provider": "corp", "success": False, "error": ended["error"]})
+    assert response(pi, "c")["success"]
     assert {} == stored(pi)
+
+
+def test_a_login_waits_for_extensions_that_are_loaded(agent: AgentStarter, extension: Path) -> None:
+    """R-KEY-07: at the start, and while they are reloaded; so does a key, and a logout. `abort_login` ends it."""
+    gate = extension.parent / "gate"
+    os.mkfifo(gate)
+    waiting = f"async def extension(pi):\n    await trio.to_thread.run_sync(open, {str(gate)!r})"
+    extension.write_text("import trio\n" + EXTENSION.replace("def extension(pi):", waiting))
+    pi = agent((), "-e", str(extension))
+
+    def load() -> None:
+        gate.open("w").close()
+
+    pi.send({**LOGIN, "id": "ended"})
+    pi.send({"type": "login", "provider": "corp", "method": "key", "key": MARK, "id": "k"})
+    assert "aborted" == response(pi, "ended")["errorCode"]  # by the later one
+    pi.ask("abort_login", provider="corp")
+    assert "aborted" == response(pi, "k")["errorCode"]
+    pi.send({**LOGIN, "id": "l"})
+    load()
+    answer(pi, dialog(pi, "select"), None)
+    pi.send({"type": "login", "provider": "corp", "method": "key", "key": MARK, "id": "kept"})
+    assert response(pi, "kept")["success"]
+    pi.send({"type": "reload", "id": "r"})
+    pi.send({"type": "logout", "provider": "corp", "id": "out"})
+    load()
+    assert response(pi, "out")["success"]
+    assert {} == stored(pi)
+    pi.send({"type": "login", "provider": "nowhere", "method": "extension", "id": "n"})
+    assert "provider_not_found" == response(pi, "n")["errorCode"]

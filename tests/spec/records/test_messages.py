@@ -51,6 +51,7 @@ MESSAGES: dict[str, Json] = {
         "responseModel": "n",
         "rawStopReason": "tool_calls",
         "thinkingLevel": "max",
+        "providerThinkingLevel": "max",
         "durationMs": 5,
     },
     "toolResult": {

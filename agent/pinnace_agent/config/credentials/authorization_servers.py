@@ -32,6 +32,10 @@ _MAX_SHOWN_CHARS: Final = 300
 _RESERVED_HOSTS: Final = frozenset({"169.254.169.254", "metadata.google.internal", "localhost", "127.0.0.1", "::1"})
 
 
+class ServerUnreachable(LoginFailed):
+    """A server has not answered: the same question may succeed later."""
+
+
 class Answer(NamedTuple):
     """What a server has answered; the body is empty if it was no JSON object."""
 
@@ -145,10 +149,12 @@ async def _ask(  # all but the request itself are keywords
             response = await client.send(request, stream=True)
             body = await _body(response, max_bytes)
     except trio.TooSlowError:
-        raise LoginFailed(f"{name} has a temporary failure: no token in {wait_s:g} s (timeout)") from None
+        raise ServerUnreachable(f"{name} has a temporary failure: no token in {wait_s:g} s (timeout)") from None
     except (httpx.HTTPError, OSError) as error:
         why = str(error) or type(error).__name__
-        raise LoginFailed(f"{name} can't be reached (connection error): {why}") from None
+        raise ServerUnreachable(f"{name} can't be reached (connection error): {why}") from None
+    except UnicodeError:
+        raise LoginFailed(f"{name} can't be reached: no host can have the name in {url}") from None
     except (httpx.InvalidURL, ProxyUnusable) as error:
         raise LoginFailed(f"{name} can't be reached: {error}") from None
     try:

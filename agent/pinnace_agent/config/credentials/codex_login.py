@@ -7,12 +7,13 @@ one that the user is to enter.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import trio
 
 from pinnace_agent.config.credentials.authorization_servers import Answer, ask_json, refusal, seconds
-from pinnace_agent.config.credentials.device_login import DeviceCode, DeviceLogin
+from pinnace_agent.config.credentials.device_login import DeviceCode, DeviceLogin, slower
 from pinnace_agent.config.credentials.logins import Login, LoginFailed
 from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.llm.openai_responses.codex import account_of
@@ -42,9 +43,11 @@ class CodexLogin(DeviceLogin):
         show(DeviceCode(device["user_code"], self._url(_ENTRY_PATH), _CODE_S))
         while True:
             await trio.sleep(interval_s)
-            if trio.current_time() >= deadline:
-                raise LoginFailed(f"{vendor.name}: the code has expired")
-            answer = await ask_json(vendor.name, self._url(_POLL_PATH), device)
+            polled = await self._polled(deadline, partial(ask_json, vendor.name, self._url(_POLL_PATH), device))
+            if polled is None:
+                interval_s = slower(interval_s)
+                continue
+            answer = polled
             if answer.status == 200:
                 bought, verifier = (self._text(answer.body, name) for name in ("authorization_code", "code_verifier"))
                 return await self.exchange(bought, verifier, self._url(_REDIRECT_PATH))

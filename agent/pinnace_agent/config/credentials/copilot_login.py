@@ -26,6 +26,8 @@ _OWN_DOMAIN: Final = "github.com"
 _MODELS_LIMIT_S: Final = 5.0
 """For the list of models, which a login can do without."""
 _MAX_MODELS_BYTES: Final = 1024 * 1024
+_LATEST_S: Final = 1e11
+"""Some three thousand years from now: a server may send any number, and no reader of JSON takes one of any length."""
 MODELS_MEMBER: Final = "availableModelIds"
 
 
@@ -68,7 +70,7 @@ class CopilotLogin(DeviceLogin):
             "type": "oauth",
             "refresh": github_token,
             "access": token,
-            "expires": int((expires_s - self._vendor.early_s) * 1000),
+            "expires": int((min(expires_s, _LATEST_S) - self._vendor.early_s) * 1000),
         }
         if domain:
             entry[DOMAIN_VARIABLE] = domain

@@ -5,18 +5,27 @@ or a code but the one that the user is to enter. Not for start-up: it uses the H
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import trio
 
-from pinnace_agent.config.credentials.authorization_servers import Answer, ask_form, refusal, seconds
+from pinnace_agent.config.credentials.authorization_servers import (
+    Answer,
+    ServerUnreachable,
+    ask_form,
+    refusal,
+    seconds,
+)
 from pinnace_agent.config.credentials.logins import Login, LoginFailed, is_safe_endpoint, is_token, new_login
 from pinnace_agent.config.credentials.vendor_logins import Vendor
 from pinnace_agent.files.relaxed_json import JsonObject
 
 _INTERVAL_S: Final = 5.0  # RFC 8628: where the server names none, and what `slow_down` adds
 _DEFAULT_CODE_S: Final = 900.0
+_MOST_INTERVAL_S: Final = 60.0
+_PENDING: Final = ("authorization_pending", "slow_down")
 _URI: Final = "verification_uri"
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -30,12 +39,18 @@ class DeviceCode(NamedTuple):
     expires_in_s: float
 
 
+def slower(interval_s: float) -> float:
+    """Return how long to wait after a failure that may pass: twice as long as before it, at most a minute."""
+    return max(interval_s, min(interval_s * 2, _MOST_INTERVAL_S))
+
+
 class DeviceLogin:
     """The logins of one provider: a `LoginMethod`."""
 
     def __init__(self, vendor: Vendor) -> None:
         """Ask the servers of this vendor."""
         self._vendor = vendor
+        self._last_failure = ""
 
     async def log_in(self, show: Callable[[DeviceCode], None]) -> Login:
         """Let the user log in, and return the login. Waits until the code was entered; cancelling gives up.
@@ -63,10 +78,12 @@ class DeviceLogin:
         show(code)
         while True:
             await trio.sleep(interval_s)
-            if trio.current_time() >= deadline:
-                raise LoginFailed(f"{vendor.name}: the code has expired")
             fields = {"grant_type": _DEVICE_GRANT, "client_id": vendor.client_id, "device_code": device_code}
-            answer = await self._ask(vendor.token_path, fields)
+            polled = await self._polled(deadline, partial(self._ask, vendor.token_path, fields))
+            if polled is None:
+                interval_s = slower(interval_s)
+                continue
+            answer = polled
             if self._is_grant(answer):
                 return answer.body
             match answer.body.get("error"):
@@ -76,6 +93,26 @@ class DeviceLogin:
                     interval_s = seconds(answer.body.get("interval"), interval_s + _INTERVAL_S)
                 case _:
                     raise refusal(vendor.name, "refuses the login", answer)
+
+    async def _polled(self, deadline: float, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        """Ask whether the user has entered the code; None: a failure that may pass, after which it is asked again.
+
+        Raises:
+            LoginFailed: The code has expired, or the server can't be asked.
+        """
+        if trio.current_time() >= deadline:
+            last = f"; {self._last_failure}" if self._last_failure else ""
+            raise LoginFailed(f"{self._vendor.name}: the code has expired{last}")
+        try:
+            answer = await ask()
+        except ServerUnreachable as why:
+            self._last_failure = str(why)
+            return None
+        if answer.is_temporary and answer.body.get("error") not in _PENDING:
+            self._last_failure = str(refusal(self._vendor.name, "has a temporary failure", answer))
+            return None
+        self._last_failure = ""
+        return answer
 
     async def exchange(self, code: str, verifier: str, redirect_uri: str) -> Login:
         """Exchange the code that a browser has brought (RFC 6749, section 4.1.3, RFC 7636).

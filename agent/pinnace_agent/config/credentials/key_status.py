@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AUTHENTICATION_HEADERS, AuthFile
-from pinnace_agent.config.credentials.logins import is_usable_as_key, refused_login
+from pinnace_agent.config.credentials.logins import Login, is_usable_as_key, refused_login
 from pinnace_agent.config.credentials.provider_settings import set_settings
 from pinnace_agent.config.credentials.vendor_logins import VENDORS, has_login, login_option
 from pinnace_agent.config.models.builtin import (
@@ -18,18 +18,14 @@ from pinnace_agent.config.models.builtin import (
     index,
     key_variables,
     unset_variables,
+    usual_variable,
 )
 from pinnace_agent.config.models.catalog import Catalog
-from pinnace_agent.config.values import (
-    UnresolvedValue,
-    interpolate,
-    is_command,
-    is_configured,
-    legacy_variable,
-)
+from pinnace_agent.config.values import is_command, is_configured, legacy_variable, problem_of
 from pinnace_agent.llm.google.location import usable_source, what_is_missing
 from pinnace_agent.redaction.policy import Secret
 from pinnace_spec.records.messages import KeySource, LoginKind
+from pinnace_spec.rules.errors import no_api_key
 
 _KEY_ALONE: Final[tuple[LoginKind, ...]] = ("key",)
 
@@ -90,7 +86,7 @@ def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[
         if value is not None and is_configured(legacy_variable(value, env), env):
             return KeyStatus(provider, source, is_usable=True, needs_command=is_command(value))
     for name in key_variables(provider):
-        if env.get(name):
+        if is_configured(Secret(f"${name}"), env):
             return KeyStatus(provider, "variable", name, is_usable=True)
     if provider == VERTEX_PROVIDER and usable_source(env) is not None:
         return KeyStatus(provider, "google", is_usable=True)
@@ -104,7 +100,10 @@ def _first_source(provider: str, catalog: Catalog, auth: AuthFile, env: Mapping[
         return KeyStatus(provider, "login", problem=refused_login(provider, stored.login))
     for source, value in in_files:
         if value is not None:
-            return KeyStatus(provider, source, problem=_problem(value, env))
+            return KeyStatus(provider, source, problem=problem_of(value, env))
+    for name in key_variables(provider):
+        if env.get(name):
+            return KeyStatus(provider, "variable", name, problem=problem_of(Secret(f"${name}"), env))
     return KeyStatus(provider)
 
 
@@ -138,6 +137,34 @@ def login_kinds(provider: str) -> tuple[LoginKind, ...]:
     return tuple(kind for kind, is_offered in ways if is_offered)
 
 
+def no_key(provider: str, why: str) -> str:
+    """Return the error of a request without a key. `why`: what else the user may know of it; empty: nothing."""
+    text = no_api_key(provider, usual_variable(provider))
+    return f"{text}\n\n{why}" if why else text
+
+
+def hint(
+    provider: str, login: Login | None, stored: Secret | None, described: Secret | None, env: Mapping[str, str]
+) -> str:
+    """Return why a source can't be used, and what to do; empty where there is none, and nothing else than a key helps.
+
+    Args:
+        provider: Its id.
+        login: The one in auth.json.
+        stored: The key there.
+        described: The one in models.json.
+        env: The environment, with the variables of the provider alone.
+    """
+    if login is not None:
+        return refused_login(provider, login)
+    sources = [("The key in auth.json", stored), ("The key in models.json", described)]
+    sources += [(f"The variable {name}", Secret(f"${name}")) for name in key_variables(provider) if env.get(name)]
+    for source, value in sources:
+        if value is not None and (problem := problem_of(value, env)) is not None:
+            return f"{source} can't be used: {problem}."
+    return advice(provider, env)
+
+
 def advice(provider: str, env: Mapping[str, str]) -> str:
     """Return what else than a key a provider takes, and what is missing for it; empty if it takes nothing else."""
     if provider == VERTEX_PROVIDER:
@@ -146,11 +173,3 @@ def advice(provider: str, env: Mapping[str, str]) -> str:
         return f"Or log in: pinnace auth login {provider} {login_option(provider)}."
     groups = index().ambient_variables.get(provider, ())
     return f"Set the key, or {', or '.join(' and '.join(group) for group in groups)}." if groups else ""
-
-
-def _problem(value: Secret, env: Mapping[str, str]) -> str:
-    try:
-        interpolate(value, env)
-    except UnresolvedValue as why:
-        return str(why)
-    return "it is empty"

@@ -4,13 +4,13 @@ A login has `access`, `refresh` and `expires` (milliseconds since the epoch), an
 needs. Code of an extension refreshes it (`login_refresh`). Nothing here shows a token.
 """
 
-import math
 import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from pinnace_agent.config.credentials.vendor_logins import has_login, login_option
+from pinnace_agent.core.json_access import is_finite
 from pinnace_agent.files.relaxed_json import JsonObject, is_object
 
 # 1973 in milliseconds: a smaller number counts seconds, or is a duration.
@@ -29,6 +29,10 @@ class LoginFailed(Exception):
 
 class LoginCancelled(Exception):
     """The user cancelled a login, or no user can be asked."""
+
+
+class LoginEnded(LoginCancelled):
+    """A login was ended since the code that performs it is gone; the text says what has become of it."""
 
 
 class Login:
@@ -72,7 +76,16 @@ class Login:
     def expires_ms(self) -> float:
         """When it expires, in milliseconds since the epoch."""
         expires = self._fields.get("expires")
-        return float(expires) if isinstance(expires, int | float) else 0.0
+        return float(expires) if is_finite(expires) else 0.0
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the entry, so that it can't be refreshed, without a token; None: nothing is."""
+        try:
+            read_login(self._fields)
+        except ValueError as why:
+            return str(why)
+        return None
 
     @property
     def is_valid(self) -> bool:
@@ -91,7 +104,7 @@ def read_login(entry: Mapping[str, object]) -> Login:
         raise ValueError("access must be a token, a string of printable ASCII characters")
     if not isinstance(refresh, str):
         raise ValueError("refresh must be a string; empty where nothing can be refreshed")
-    if not isinstance(expires, int | float) or isinstance(expires, bool) or not math.isfinite(expires):
+    if not is_finite(expires):
         raise ValueError("expires must be a number of milliseconds since the epoch")
     return Login({**entry, "type": "oauth"})
 
@@ -128,7 +141,7 @@ def is_used_as_key(provider: str) -> bool:
 
 def is_refreshable(provider: str, login: Login) -> bool:
     """Return whether this program refreshes a login without code of an extension."""
-    return has_login(provider) and is_token(login.refresh_token)
+    return has_login(provider) and is_token(login.refresh_token) and login.damage is None
 
 
 def is_usable_as_key(provider: str, login: Login) -> bool:
@@ -160,8 +173,10 @@ def refused_login(provider: str, login: Login) -> str:
     if is_refreshable(provider, login):
         return f"The login for {provider} in auth.json has expired."
     if has_login(provider):
+        damage = login.damage
+        why = "has expired and can't be refreshed" if damage is None else f"can't be used: {damage}"
         return (
-            f"The login for {provider} in auth.json has expired and can't be refreshed. Log in again: "
+            f"The login for {provider} in auth.json {why}. Log in again: "
             f"pinnace auth login {provider} {login_option(provider)}."
         )
     return (
@@ -228,9 +243,33 @@ class OwnLogin(LoginMethod, Protocol):
         Raises:
             ValueError: The login failed; the text says why.
             LoginCancelled: The user cancelled it.
+            LoginEnded: The extension has taken the provider away, or was unloaded.
         """
         ...
 
     def stored(self) -> None:
         """Have the models requested anew: a login was stored. Never waits."""
         ...
+
+
+def key_of(method: LoginMethod, login: Login) -> str:
+    """Return the key that requests carry, of a login that is valid.
+
+    Raises:
+        LoginFailed: The code of the method fails, or returns none.
+    """
+    try:
+        key = method.api_key(login.reveal())
+    except Exception as why:  # the boundary: code of an extension
+        text = hidden(str(why), login) or type(why).__name__
+        raise LoginFailed(f"get_api_key failed: {text}") from None
+    if not is_token(key):
+        raise LoginFailed("get_api_key must return a key, a string of printable ASCII characters")
+    return key
+
+
+def hidden(text: str, login: Login) -> str:
+    """Remove the tokens of a login from a text, and its full stop."""
+    for token in (login.access, login.refresh_token):
+        text = text.replace(token, "[redacted]") if token else text
+    return text.rstrip(".")

@@ -20,12 +20,10 @@ from pinnace_agent.config.models.builtin import (
     index,
     key_variables,
     unset_variables,
-    usual_variable,
 )
 from pinnace_agent.config.models.catalog import Catalog, HeaderValues, merge_headers
 from pinnace_agent.config.values import (
     UnresolvedValue,
-    interpolate,
     is_command,
     is_configured,
     legacy_variable,
@@ -52,7 +50,7 @@ class _KeySource(NamedTuple):
 
     value: Secret
     name: str
-    """For the user: `the key in auth.json`."""
+    """For users: `The key in auth.json`."""
     is_kept: bool = False
     """Whether the output of a command is cached for the life of the process."""
     is_bearer: bool = False
@@ -199,7 +197,7 @@ class CredentialResolver:
             text = f"{errors.authentication_failed(provider)}\n\n{why}."
             return Credentials(problem=text, is_login_refused=True)
         except UnresolvedValue as why:
-            return Credentials(problem=_no_key(provider, f"{why}."))
+            return Credentials(problem=self._no_key(provider, f"{why}."))
         REDACTOR.learn(key)
         REDACTOR.learn_values(headers)
         is_sent = "authorization" in (name.lower() for name in headers)
@@ -212,7 +210,7 @@ class CredentialResolver:
             key = None
         has_header = any(name.lower() in AUTHENTICATION_HEADERS for name in headers)
         if key is None and not has_header and not self._is_ambient(provider):
-            return Credentials(problem=_no_key(provider, self._hint(provider)))
+            return Credentials(problem=self._no_key(provider))
         variables = self._own_env(provider)
         if source is not None and source.login is not None and source.login.domain:
             variables["enterpriseUrl"] = source.login.domain
@@ -244,22 +242,22 @@ class CredentialResolver:
         stored = self._stored(provider).key
         described = self._catalog.access_of(provider).api_key
         if provider in self._given:
-            return _KeySource(literal(self._given[provider]), "the key of --api-key")
+            return _KeySource(literal(self._given[provider]), "The key of --api-key")
         login = self.login_of(provider)
         if login is not None:
             from pinnace_agent.config.credentials.logins import is_sent_as_bearer, is_usable_as_key
 
             if provider in self._methods or is_usable_as_key(provider, login):
                 bearer = provider not in self._methods and is_sent_as_bearer(provider)
-                return _KeySource(_NO_SECRET, "its login in auth.json", is_bearer=bearer, login=login)
+                return _KeySource(_NO_SECRET, "Its login in auth.json", is_bearer=bearer, login=login)
         if stored is not None and is_configured(stored, env):
-            return _KeySource(legacy_variable(stored, env), "its key in auth.json", is_kept=True)
+            return _KeySource(legacy_variable(stored, env), "Its key in auth.json", is_kept=True)
         if described is not None and is_configured(described, env):
-            return _KeySource(legacy_variable(described, env), "its apiKey in models.json")
+            return _KeySource(legacy_variable(described, env), "Its apiKey in models.json")
         for name in key_variables(provider):
-            if env.get(name):
+            if is_configured(Secret(f"${name}"), env):
                 is_bearer = name in index().bearer_variables
-                return _KeySource(Secret(f"${name}"), f"the variable {name}", is_bearer=is_bearer)
+                return _KeySource(Secret(f"${name}"), f"The variable {name}", is_bearer=is_bearer)
         if provider == VERTEX_PROVIDER:
             from pinnace_agent.llm.google.location import usable_source
 
@@ -277,14 +275,14 @@ class CredentialResolver:
         try:
             key = await resolve(source.value, self._env_of(provider))
         except UnresolvedValue as why:
-            raise UnresolvedValue(f"{_capitalised(source.name)} can't be used: {why}") from None
+            raise UnresolvedValue(f"{source.name} can't be used: {why}") from None
         if source.is_kept and is_command(source.value):
             self._kept[provider] = Secret(key)
         return key
 
     async def _token_of(self, provider: str, login: "Login") -> str:
         """Return the access token of a login, refreshed if it has expired."""
-        from pinnace_agent.config.credentials.logins import LoginFailed, is_refreshable, is_token
+        from pinnace_agent.config.credentials.logins import LoginFailed, hidden, is_refreshable, key_of
 
         if (path := self._auth.path) is None:
             return login.access
@@ -297,20 +295,11 @@ class CredentialResolver:
             self._logins = LoginStore(path)
         try:
             valid = await self._logins.valid(provider, login, method)
+            self._renewed[provider] = valid
+            learn_login(valid)
+            return valid.access if method is None else key_of(method, valid)
         except LoginFailed as why:
-            raise _LoginRefused(_hidden(str(why), login)) from None
-        self._renewed[provider] = valid
-        learn_login(valid)
-        if method is None:
-            return valid.access
-        try:
-            key = method.api_key(valid.reveal())
-        except Exception as why:  # the boundary: code of an extension
-            text = f"get_api_key failed: {_hidden(str(why), valid) or type(why).__name__}"
-            raise _LoginRefused(text) from None
-        if not is_token(key):
-            raise _LoginRefused("get_api_key must return a key, a string of printable ASCII characters")
-        return key
+            raise _LoginRefused(hidden(str(why), login)) from None
 
     async def _google_token(self, source: Path | str) -> str:
         from pinnace_agent.config.credentials.google_credentials import GoogleTokens
@@ -332,37 +321,10 @@ class CredentialResolver:
                 raise UnresolvedValue(f"The header {name} in models.json can't be used: {why}") from None
         return headers
 
-    def _hint(self, provider: str) -> str:
-        """Return why a source can't be used; empty where there is none."""
-        if (login := self.login_of(provider)) is not None:
-            from pinnace_agent.config.credentials.logins import refused_login
+    def _no_key(self, provider: str, why: str | None = None) -> str:
+        from pinnace_agent.config.credentials.key_status import hint, no_key
 
-            return refused_login(provider, login)
-        env = self._env_of(provider)
-        described = self._catalog.access_of(provider).api_key
-        for value, name in ((self._stored(provider).key, "auth.json"), (described, "models.json")):
-            if value is None:
-                continue
-            try:
-                interpolate(value, env)
-            except UnresolvedValue as why:
-                return f"The key in {name} can't be used: {why}."
-        from pinnace_agent.config.credentials.key_status import advice
-
-        return advice(provider, env)
-
-
-def _hidden(text: str, login: "Login") -> str:
-    """Remove the tokens of a login from a text, and its full stop."""
-    for token in (login.access, login.refresh_token):
-        text = text.replace(token, "[redacted]") if token else text
-    return text.rstrip(".")
-
-
-def _no_key(provider: str, hint: str) -> str:
-    text = errors.no_api_key(provider, usual_variable(provider))
-    return f"{text}\n\n{hint}" if hint else text
-
-
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        if why is None:
+            stored, described = self._stored(provider).key, self._catalog.access_of(provider).api_key
+            why = hint(provider, self.login_of(provider), stored, described, self._env_of(provider))
+        return no_key(provider, why)

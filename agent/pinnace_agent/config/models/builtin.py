@@ -101,6 +101,7 @@ def usual_variable(provider: str) -> str | None:
     return variables[-1] if variables else None
 
 
+@cache
 def all_key_variables() -> frozenset[str]:
     """Return every environment variable that may hold the key of some provider."""
     return frozenset(name for names in index().key_variables.values() for name in names)

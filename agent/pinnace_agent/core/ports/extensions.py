@@ -315,6 +315,11 @@ class Extensions(SessionExtensions, Protocol):
         """The extensions of the current session; None: none is loaded now."""
         ...
 
+    @property
+    def registered(self) -> "trio.Event":
+        """Set when the extensions of the session have registered their providers, or failed."""
+        ...
+
     async def start(self, job: int) -> None:
         """Load the instance of the start, and report."""
 

@@ -8,7 +8,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NoReturn, Protocol, cast
 
-from pinnace_agent.config.credentials.logins import Login, LoginCallbacks, LoginCancelled, new_login
+import trio
+
+from pinnace_agent.config.credentials.logins import Login, LoginCallbacks, LoginCancelled, LoginEnded, new_login
 from pinnace_agent.core.loop_thread import LoopThread, usable_from_any_thread
 from pinnace_agent.extensions.handlers.calling import Caller
 from pinnace_agent.extensions.registration.provider_config import OAuth
@@ -18,7 +20,7 @@ from pinnace_agent.files.relaxed_json import JsonObject
 
 
 class ExtensionLogin:
-    """The login of one provider, as the agent uses it: a `LoginMethod`."""
+    """The login of one provider, as the agent uses it: an `OwnLogin`, until the registration ends."""
 
     def __init__(self, caller: Caller, path: str, provider: str, oauth: OAuth, on_stored: Callable[[], None]) -> None:
         """Call the functions that the extension at `path` registered, and `on_stored` after a login was stored."""
@@ -28,6 +30,14 @@ class ExtensionLogin:
         self._caller = caller
         self._owner = Owner(path, "oauth")
         self._oauth = oauth
+        self._asking: set[trio.CancelScope] = set()
+        self._end: str | None = None
+
+    def end(self, why: str) -> None:
+        """Cancel the logins that wait for their users, and refuse others: the registration ends for this reason."""
+        self._end = why
+        for scope in self._asking:
+            scope.cancel()
 
     async def log_in(self, callbacks: LoginCallbacks) -> Login:
         """Let the user log in.
@@ -35,8 +45,22 @@ class ExtensionLogin:
         Raises:
             ValueError: The login failed; the text says why.
             LoginCancelled: The user cancelled it.
+            LoginEnded: The registration has ended, whatever the function of the extension has come to.
         """
-        value = await self._called(lambda: self._oauth.login(callbacks), "login")
+        value: object = None
+        with trio.CancelScope() as scope:
+            self._asking.add(scope)
+            if self._end is not None:
+                scope.cancel()
+            try:
+                value = await self._called(lambda: self._oauth.login(callbacks), "login")
+            except (ValueError, LoginCancelled):
+                if self._end is None:
+                    raise
+            finally:
+                self._asking.discard(scope)
+        if self._end is not None:
+            raise LoginEnded(f"The login was ended: {self._end}; log in again")
         return _read(self.provider, "login", value)
 
     async def refresh(self, credentials: JsonObject) -> object:

@@ -5,13 +5,12 @@ Each event is checked before it changes the message; an invalid one raises `Wron
 field and the expected value. Values are copied.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, TypeAlias, get_args
 
-from pinnace_agent.core.json_access import compact_json
+from pinnace_agent.core.json_access import as_amount, compact_json
 from pinnace_agent.core.json_values import is_list, is_object
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.cost import RequestTokens, usage_of
@@ -297,11 +296,9 @@ def _usage(fields: _Fields | None, model: Model) -> Usage | None:
     counts = {field: fields.count(name) or 0 for name, field in _COUNTS.items()}
     cost = fields.record("cost")
     total = None if cost is None else cost.value("total")
-    if cost is not None and (
-        not isinstance(total, int | float) or isinstance(total, bool) or not math.isfinite(total) or total < 0
-    ):
+    if cost is not None and as_amount(total) is None:
         raise cost.wrong("total", "US dollars, a number that is not negative")
-    return usage_of(model, RequestTokens(**counts), reported_total=total if isinstance(total, int | float) else None)
+    return usage_of(model, RequestTokens(**counts), reported_total=as_amount(total))
 
 
 def _shown(value: object) -> str:

@@ -22,6 +22,8 @@ class Compat(NamedTuple):
     supports_temperature: bool
     force_adaptive_thinking: bool
     """Accepts an effort level instead of a token budget for thinking."""
+    supports_mid_convo_effort: bool
+    """Accepts an effort for each answer, so that another one leaves the cache as it is."""
     allow_empty_signature: bool
     """Accepts unsigned thoughts in the history."""
     send_session_affinity_headers: bool
@@ -45,6 +47,7 @@ def compat_of(model: Model) -> Compat:
         supports_long_cache_retention=flag("supportsLongCacheRetention", True),
         supports_temperature=flag("supportsTemperature", True),
         force_adaptive_thinking=flag("forceAdaptiveThinking", False),
+        supports_mid_convo_effort=flag("supportsMidConvoEffort", False),
         allow_empty_signature=flag("allowEmptySignature", False),
         send_session_affinity_headers=flag("sendSessionAffinityHeaders", False),
         supports_strict_tools=flag("supportsStrictTools", False),

@@ -26,6 +26,8 @@ from pinnace_spec.records.messages import (
 
 Wire = dict[str, object]
 
+_API: Final = "anthropic-messages"
+_EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 # The longest id of a tool call that the API accepts.
 MAX_ID_CHARS: Final = 64
 # What is kept of an id that needs a number: room for as many as a conversation can have.
@@ -35,9 +37,17 @@ _NO_ID: Final = "call"
 _IMAGES_LEAD: Final = "Attached image(s) from tool result:"
 
 
-def wire_messages(messages: Sequence[Message], model: Model, compat: Compat, names: ToolNames) -> list[Wire]:
-    """Convert a conversation."""
-    return list(_body(provider_messages(messages, model, normal_id), compat, names))
+def wire_messages(
+    messages: Sequence[Message], model: Model, compat: Compat, names: ToolNames, *, has_efforts: bool = False
+) -> list[Wire]:
+    """Convert a conversation. `has_efforts`: an answer of the provider follows the effort that it was given with."""
+    provider = model["provider"] if has_efforts else None
+    return list(_body(provider_messages(messages, model, normal_id), compat, names, provider))
+
+
+def effort_marker(effort: str) -> Wire:
+    """Return the message that sets the effort of the answer behind it."""
+    return {"role": "system", "content": [], "output_config": {"effort": effort}}
 
 
 def normal_id(call_id: str) -> str:
@@ -93,7 +103,8 @@ class _CallIds:
         return self._current[call_id]
 
 
-def _body(messages: Sequence[ContextMessage], compat: Compat, names: ToolNames) -> Iterator[Wire]:
+def _body(messages: Sequence[ContextMessage], compat: Compat, names: ToolNames, provider: str | None) -> Iterator[Wire]:
+    """Yield the messages. `provider`: whose answers follow their efforts; None: those of none."""
     ids = _CallIds()
     results: list[Wire] = []  # the API requires all results of an answer in one message
     images: list[Wire] = []
@@ -107,8 +118,17 @@ def _body(messages: Sequence[ContextMessage], compat: Compat, names: ToolNames) 
         results, images = [], []
         content = _user(message) if message["role"] == "user" else _assistant(message, compat, names, ids)
         if content:
+            if message["role"] == "assistant" and (effort := _effort_of(message, provider)) is not None:
+                yield effort_marker(effort)
             yield {"role": message["role"], "content": content}
     yield from _answer(results, images)
+
+
+def _effort_of(message: AssistantMessage, provider: str | None) -> str | None:
+    """Return the effort that an answer was given with; None: it has none, or is another provider's."""
+    effort = message.get("providerThinkingLevel")
+    is_own = message["api"] == _API and message["provider"] == provider
+    return effort if is_own and effort in _EFFORTS else None
 
 
 def _answer(results: Sequence[Wire], images: Sequence[Wire]) -> Iterator[Wire]:

@@ -10,6 +10,7 @@ from typing import Final
 from pinnace_agent.llm.anthropic.compat import compat_of
 from pinnace_agent.llm.anthropic.request import http_request, tool_names
 from pinnace_agent.llm.anthropic.stream import EventReader
+from pinnace_agent.llm.anthropic.thinking import thinking_of
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.failures import FailureTexts, RefusalForm
 from pinnace_agent.llm.request import LlmRequest, secrets_of
@@ -29,5 +30,7 @@ class AnthropicMessagesProvider:
             return
         texts = FailureTexts(secrets_of(prepared), _REFUSALS)
         reader = EventReader(builder, tool_names(prepared), texts)
-        make = partial(http_request, prepared, compat_of(prepared.model))
+        compat = compat_of(prepared.model)
+        builder.effort = thinking_of(prepared, compat).effort
+        make = partial(http_request, prepared, compat)
         await exchange(prepared, builder, make, reader, texts)

@@ -8,7 +8,7 @@ from typing import Final
 
 from pinnace_agent.core.json_access import as_array, as_object, compact_body
 from pinnace_agent.llm.anthropic.compat import Compat
-from pinnace_agent.llm.anthropic.messages import Wire, mark_ends, wire_messages
+from pinnace_agent.llm.anthropic.messages import Wire, effort_marker, mark_ends, wire_messages
 from pinnace_agent.llm.anthropic.thinking import Thinking, thinking_of
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.request import LlmRequest, ToolSpec
@@ -19,6 +19,7 @@ _VERSION: Final = "2023-06-01"
 _BETAS: Final = "anthropic-beta"
 _BETA_FINE_GRAINED: Final = "fine-grained-tool-streaming-2025-05-14"
 _BETA_INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
+_BETAS_OF_EFFORTS: Final = ("mid-conversation-output-config-2026-07-01", "thinking-binding-controls-2026-08-01")
 
 # The prefix of subscription tokens. They are accepted only with these betas, and from Claude Code.
 _LOGIN_MARK: Final = "sk-ant-oat"
@@ -53,7 +54,7 @@ def tool_names(request: LlmRequest) -> ToolNames:
 def request_body(request: LlmRequest, compat: Compat, cache: Retention, thinking: Thinking) -> Wire:
     """Return the body: first the fields that every server knows, last those of the user's configuration."""
     model, names = request.model, tool_names(request)
-    messages = wire_messages(request.messages, model, compat, names)
+    messages = wire_messages(request.messages, model, compat, names, has_efforts=thinking.effort is not None)
     system, tools = _system(request), _tools(request.tools, compat, names)
     if cache != "none":
         marker: Wire = {"type": "ephemeral"}
@@ -62,6 +63,8 @@ def request_body(request: LlmRequest, compat: Compat, cache: Retention, thinking
         for block in (*system[-1:], *(tools[-1:] if compat.supports_cache_control_on_tools else ())):
             block["cache_control"] = marker
         mark_ends(messages, marker)
+    if thinking.effort is not None:
+        messages.append(effort_marker(thinking.effort))
     body: Wire = {"model": model["id"], "messages": messages, "max_tokens": thinking.max_tokens, "stream": True}
     if system:
         body["system"] = system
@@ -82,6 +85,8 @@ def request_headers(request: LlmRequest, compat: Compat, cache: Retention, think
         betas.append(_BETA_FINE_GRAINED)
     if thinking.needs_interleaving:
         betas.append(_BETA_INTERLEAVED)
+    if compat.supports_mid_convo_effort:
+        betas += _BETAS_OF_EFFORTS
     for name in request.headers:
         if name.lower() == _BETAS:
             betas += [beta.strip() for beta in configured.pop(name).split(",")]
@@ -156,6 +161,6 @@ def _schema(parameters: Mapping[str, object]) -> Wire:
 def _sampling(request: LlmRequest, compat: Compat, thinking: Thinking) -> Wire:
     """Return the fields of the user's configuration, without a temperature if the model refuses one."""
     fields = configured_fields(request.model, request.thinking_level)
-    if thinking.is_on or not compat.supports_temperature:
+    if thinking.is_on or not compat.supports_temperature or compat.supports_mid_convo_effort:
         fields.pop("temperature", None)
     return fields

@@ -25,6 +25,16 @@ _EFFORTS: Final[Mapping[ThinkingLevel, str]] = {
     "xhigh": "high",
     "max": "high",
 }
+# The effort of the request is a part of what is cached, so it stays the same; the lowest, since organisations may limit
+# it. Thoughts that another effort has made are dropped by the server, where they would be an error.
+_OWN_EFFORTS: Final[dict[str, object]] = {
+    "thinking": {
+        "type": "adaptive",
+        "display": "summarized",
+        "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+    },
+    "output_config": {"effort": "low"},
+}
 
 
 class Thinking(NamedTuple):
@@ -36,6 +46,8 @@ class Thinking(NamedTuple):
     """The model may think: a temperature is refused then."""
     needs_interleaving: bool = False
     """It thinks between its tool calls only with a beta header."""
+    effort: str | None = None
+    """Of the answer, where each answer of the conversation has its own."""
 
 
 def thinking_of(request: LlmRequest, compat: Compat) -> Thinking:
@@ -44,6 +56,9 @@ def thinking_of(request: LlmRequest, compat: Compat) -> Thinking:
     max_tokens = _cap(request)
     if not model["reasoning"]:
         return Thinking({}, max_tokens, is_on=False)
+    if compat.supports_mid_convo_effort and (level != "off" or _is_always_on(model)):
+        effort = "high" if level == "off" else _effort(model, level)
+        return Thinking(_OWN_EFFORTS, max_tokens, is_on=True, effort=effort)
     if level == "off":
         return _off(model, max_tokens)
     if compat.force_adaptive_thinking:
@@ -62,9 +77,14 @@ def thinking_of(request: LlmRequest, compat: Compat) -> Thinking:
     )
 
 
-def _off(model: Model, max_tokens: int) -> Thinking:
+def _is_always_on(model: Model) -> bool:
+    """Return whether the thinking of a model can't be turned off."""
     names = model.get("thinkingLevelMap") or {}
-    if "off" in names and names["off"] is None:  # its thinking can't be turned off
+    return "off" in names and names["off"] is None
+
+
+def _off(model: Model, max_tokens: int) -> Thinking:
+    if _is_always_on(model):
         return Thinking({}, max_tokens, is_on=True)
     return Thinking({"thinking": {"type": "disabled"}}, max_tokens, is_on=False)
 

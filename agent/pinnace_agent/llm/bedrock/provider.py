@@ -14,9 +14,15 @@ import trio
 from pinnace_agent.core.surroundings import environment
 from pinnace_agent.llm.bedrock.endpoint import SERVICE, RegionInvalid, endpoint_of
 from pinnace_agent.llm.bedrock.failures import BedrockTexts
-from pinnace_agent.llm.bedrock.identity.aws_files import PROFILE_VARIABLE, AddressMissing, profile_name, read_aws_files
+from pinnace_agent.llm.bedrock.identity.aws_files import (
+    PROFILE_VARIABLE,
+    AddressMissing,
+    environment_of,
+    profile_name,
+    read_aws_files,
+)
 from pinnace_agent.llm.bedrock.identity.keys import find_keys, forget_keys
-from pinnace_agent.llm.bedrock.identity.sources import KEY_VARIABLES, NoKeys
+from pinnace_agent.llm.bedrock.identity.sources import NoKeys
 from pinnace_agent.llm.bedrock.request import http_request, tool_names
 from pinnace_agent.llm.bedrock.signature import Scope, SigningKeys, Unsigned, signed_headers
 from pinnace_agent.llm.bedrock.stream import EventFrames, EventReader
@@ -36,7 +42,7 @@ class BedrockConverseStreamProvider:
 
     async def stream(self, request: LlmRequest, builder: MessageBuilder) -> None:
         """Ask for one answer and build it. As `Provider.stream`."""
-        env = _environment(request)
+        env = environment_of(environment(), request.variables)
         files = await trio.to_thread.run_sync(read_aws_files, env, abandon_on_cancel=True)
         try:
             # Without a chosen profile the address of the model decides, which its id belongs to.
@@ -57,15 +63,6 @@ class BedrockConverseStreamProvider:
         await exchange(request, builder, partial(http_request, request, endpoint, sign), reader, texts, EventFrames)
         if keys is not None and builder.signs.status == 403:
             forget_keys()  # they may have been withdrawn
-
-
-def _environment(request: LlmRequest) -> Mapping[str, str]:
-    """Return the environment with the variables of the provider alone; a profile among them replaces the keys."""
-    env = dict(environment())
-    if request.variables.get(PROFILE_VARIABLE):
-        for name in KEY_VARIABLES:
-            env.pop(name, None)
-    return {**env, **request.variables}
 
 
 def _needs_signature(request: LlmRequest, env: Mapping[str, str]) -> bool:

@@ -101,7 +101,7 @@ _ROLES: Final[Mapping[str, _Role]] = {
             },
             {
                 **dict.fromkeys(("errorMessage", "errorCode", "responseId", "responseModel", "rawStopReason"), _TEXT),
-                "thinkingLevel": _TEXT,
+                **dict.fromkeys(("thinkingLevel", "providerThinkingLevel"), _TEXT),
                 **dict.fromkeys(("status", "attempts", "durationMs"), _COUNT),
             },
         ),

@@ -72,6 +72,12 @@ class Offer(NamedTuple):
     variable: str | None = None
     """The variable that holds its key; None: none does."""
 
+    def with_own(self, found: Sequence[ProviderLogin]) -> "Offer":
+        """Return the same with logins of extensions, which replace those of this program."""
+        replaced = {each.provider for each in found}
+        own = [each for each in self.logins if each.provider not in replaced]
+        return self._replace(logins=sorted([*own, *found], key=lambda each: each.provider != self.provider))
+
 
 class OpenedSession(NamedTuple):
     """A session as the response that opens it describes it."""

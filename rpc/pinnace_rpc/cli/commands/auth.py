@@ -47,6 +47,7 @@ from pinnace_spec.wire.json_text import encode_record
 # Far more than any key: a file that was piped in by mistake is not read to its end.
 _MAX_KEY_BYTES: Final = 64 * 1024
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITH_CODES: Final = "amazon-bedrock"
 # As wide as the longest id of the built-in catalog.
 _WIDTH: Final = 26
 _SOURCES: Final[Mapping[str, str]] = {
@@ -167,6 +168,8 @@ def _login(
     value, outcome = _given_key(provider, key_command, env, path)
     variables = {**_asked_settings(provider, given), **given}
     if value is None and not variables:
+        if provider == _WITH_CODES and _enter_codes(provider):
+            return 0
         raise CommandError("no key was given" if needs_key(provider) else "neither a key nor a setting was given")
     edited = _edited(
         path, provider, lambda: store_key(path, provider, value, replaces_login=force, variables=variables)
@@ -175,7 +178,17 @@ def _login(
     if missing := _missing_variables(provider):
         echo(f"pinnace: {provider} also needs {' and '.join(missing)} in the environment", is_error=True)
     _report_tightened(path, edited)
+    if provider == _WITH_CODES and value is None:
+        _enter_codes(provider)
     return 0
+
+
+def _enter_codes(provider: str) -> int:
+    """Ask for the codes that a provider needs beside its settings; return how many there were."""
+    from pinnace_rpc.cli.commands.aws_codes import enter_codes  # it imports the HTTP client
+
+    stored = read_auth(_auth_file()).entries.get(provider)
+    return enter_codes({} if stored is None else stored.variables())
 
 
 def _given_key(provider: str, key_command: str | None, env: str | None, path: Path) -> tuple[Secret | None, str]:

@@ -55,6 +55,7 @@ COMMAND: Final = Subcommand(
 )
 # The module of each extra that shows whether it is installed.
 _EXTRAS: Final[Mapping[str, str]] = {
+    "bedrock": "cryptography",
     "dask": "distributed",
     "images": "PIL",
     "mcp": "mcp",

@@ -72,3 +72,36 @@ def test_without_extensions_nothing_is_started(editor: LoginEditor) -> None:
     assert not [each for each in begin(editor) if each.startswith("extension-login-")]
     code = editor.agent.error(editor.login_method, methodId=CORP)["code"]
     assert -32602 == code
+
+
+def test_extensions_of_a_project_are_logged_in_to_once_a_session_was_refused(editor: LoginEditor, work: Path) -> None:
+    """`initialize` names no folder: the refusal of the session has the methods, which the schema leaves open."""
+    (work / ".pi" / "extensions").mkdir(parents=True)
+    (work / ".pi" / "extensions" / "corp.py").write_text(EXTENSION)
+    assert CORP not in begin(editor, "--model", "c1", "--approve")
+    assert -32602 == editor.agent.error(editor.login_method, methodId=CORP)["code"]
+    folder: Mapping[str, Any] = {"cwd": str(work), "mcpServers": []}
+    refused = editor.agent.error("session/new", **folder)
+    offered = [each["methodId" if editor.version == 2 else "id"] for each in refused["data"]["authMethods"]]
+    assert (-32000, "no_api_key") == (refused["code"], refused["data"]["errorCode"])
+    assert refused["message"].endswith("Extensions that the session loads log in to xai, corp.")
+    assert {CORP, "extension-login-xai", "api-key", "login-xai"} & set(offered) == {
+        CORP,
+        "extension-login-xai",
+        "api-key",
+    }
+
+    login = editor.log_in(CORP)
+    editor.reply(editor.asked("url"), "accept")
+    after = len(editor.agent.messages)
+    editor.reply(editor.asked("form"), "accept", choice="0")
+    editor.reply(editor.asked("form", after), "accept", value="123456")
+    assert {"provider": "corp", "isUsable": True}.items() <= editor.agent.response(login)["result"]["_meta"][
+        "pinnace"
+    ].items()
+    assert editor.agent.call("session/new", **folder)["sessionId"]
+    status = editor.agent.call("auth/status")
+    [corp] = [each for each in status["_meta"]["pinnace"]["providers"] if each["provider"] == "corp"]
+    assert ("login", True) == (corp["source"], corp["isUsable"])
+    editor.agent.call("auth/logout" if editor.version == 2 else "logout")
+    assert {} == editor.stored()

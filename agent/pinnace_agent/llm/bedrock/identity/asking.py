@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from pinnace_agent.core.json_access import as_amount, as_object, as_text
+from pinnace_agent.core.json_access import as_object, as_text
 from pinnace_agent.files.text_file import TextFileError, read_text_file
 from pinnace_agent.llm.bedrock.identity.sources import Unusable
 from pinnace_agent.llm.bedrock.signature import SigningKeys
@@ -26,6 +26,7 @@ _NEAR_HOSTS: Final = frozenset(
 )
 _LOOPBACK: Final = "127."
 _MAX_SHOWN_CHARS: Final = 300
+_LAST_S: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 
 class Question(NamedTuple):
@@ -143,7 +144,7 @@ def read_keys(members: Mapping[str, object], name: str, token: str = "Token", *,
     end = as_text(members.get("Expiration"))
     try:
         until_s = float("inf") if end is None and may_last else moment(end or "")
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Unusable(f"{name} answers without keys that say when they expire") from None
     if not key_id or not secret:
         raise Unusable(f"{name} answers without AccessKeyId and SecretAccessKey")
@@ -162,10 +163,9 @@ def moment(text: str) -> float:
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 
-def seconds_of(value: object) -> float | None:
-    """Read a number of milliseconds since the epoch."""
-    amount = as_amount(value)
-    return None if amount is None else amount / 1000
+def written(moment_s: float) -> str:
+    """Return a time as AWS's clients write it; one behind the last year of a calendar is the end of that year."""
+    return datetime.fromtimestamp(min(moment_s, _LAST_S), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def secret_in(path: str, name: str) -> str:

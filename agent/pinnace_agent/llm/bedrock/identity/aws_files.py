@@ -16,6 +16,7 @@ from pinnace_agent.files.text_file import TextFileError, read_text_file
 _CONFIG: Final = ("AWS_CONFIG_FILE", "~/.aws/config")
 _CREDENTIALS: Final = ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
 PROFILE_VARIABLE: Final = "AWS_PROFILE"
+KEY_VARIABLES: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 DEFAULT_PROFILE: Final = "default"
 
 Sections = Mapping[str, Mapping[str, str]]
@@ -70,6 +71,12 @@ class AwsFiles(NamedTuple):
             )
         own = self.services[named].get(f"{service.lower()}.endpoint_url") if named else None
         return own or settings.get("endpoint_url") or None
+
+
+def environment_of(env: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, str]:
+    """Return an environment with the variables of the provider alone; a profile among them replaces the keys."""
+    left_out = KEY_VARIABLES if variables.get(PROFILE_VARIABLE) else ()
+    return {**{name: value for name, value in env.items() if name not in left_out}, **variables}
 
 
 def profile_name(env: Mapping[str, str]) -> str:

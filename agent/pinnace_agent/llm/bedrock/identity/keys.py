@@ -18,8 +18,10 @@ from pinnace_agent.llm.bedrock.identity.asking import Expiring, learn, read_keys
 from pinnace_agent.llm.bedrock.identity.aws_files import AwsFiles
 from pinnace_agent.llm.bedrock.identity.sources import (
     AssumedRole,
+    ConsoleLogin,
     Container,
     Machine,
+    NoKeys,
     Program,
     SingleSignOn,
     Source,
@@ -72,6 +74,36 @@ async def find_keys(env: Mapping[str, str], files: AwsFiles, region: str) -> Sig
         raise no_keys([*missing, str(why)]) from None
 
 
+async def roles_to_sign_in(env: Mapping[str, str], files: AwsFiles, region: str) -> list[AssumedRole]:
+    """Return the roles on the way to the keys that need a code and have no good keys, in the order of their codes.
+
+    Arguments and errors are those of `find_keys`; no server is asked.
+    """
+    from pinnace_agent.llm.bedrock.identity.role_sign_in import has_stored_keys
+
+    source, _ = choose_source(env, files, region)
+    roles: list[AssumedRole] = []
+    while isinstance(source, AssumedRole):
+        if source.mfa_serial is not None and not await has_stored_keys(source, env):
+            roles.append(source)
+        source = source.source
+    return roles[::-1]
+
+
+async def sign_in(role: AssumedRole, code: str, env: Mapping[str, str]) -> float:
+    """Take on a role with the code of its device, and keep its keys; return until when they are good, as `Expiring`.
+
+    Raises:
+        NoKeys: It is no code, or the role can't be taken on.
+    """
+    from pinnace_agent.llm.bedrock.identity.role_sign_in import take_on
+
+    try:
+        return (await take_on(role, await _keys_of(role.source, env), code, env)).until_s
+    except Unusable as why:
+        raise NoKeys(str(why)) from None
+
+
 def forget_keys() -> None:
     """Forget keys that were kept, for a server that no longer accepts them."""
     _kept.get().clear()
@@ -101,9 +133,13 @@ async def _new_keys(source: Source, env: Mapping[str, str]) -> Expiring:
         case StaticKeys():
             return Expiring(source.keys, float("inf"))
         case AssumedRole():
+            if source.mfa_serial is not None:
+                from pinnace_agent.llm.bedrock.identity.role_sign_in import stored_keys_of_role
+
+                return await stored_keys_of_role(source, env)
             from pinnace_agent.llm.bedrock.identity.security_tokens import keys_of_role
 
-            return await keys_of_role(source, await _keys_of(source.source, env))
+            return (await keys_of_role(source, await _keys_of(source.source, env)))[0]
         case WebIdentity():
             from pinnace_agent.llm.bedrock.identity.security_tokens import keys_of_web_identity
 
@@ -112,6 +148,10 @@ async def _new_keys(source: Source, env: Mapping[str, str]) -> Expiring:
             from pinnace_agent.llm.bedrock.identity.single_sign_on import keys_of_sign_on
 
             return await keys_of_sign_on(source, env)
+        case ConsoleLogin():
+            from pinnace_agent.llm.bedrock.identity.console_login import keys_of_login
+
+            return await keys_of_login(source, env)
         case Program():
             return await _keys_of_program(source, env)
         case Container():

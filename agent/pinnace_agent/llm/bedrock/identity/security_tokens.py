@@ -32,12 +32,13 @@ _KEY_MEMBERS: Final = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expira
 _NEAR: Final = "this machine"
 
 
-async def keys_of_role(source: AssumedRole, keys: SigningKeys) -> Expiring:
-    """Take on a role.
+async def keys_of_role(source: AssumedRole, keys: SigningKeys, code: str | None = None) -> tuple[Expiring, str]:
+    """Take on a role; return its keys, and the ARN of who has them.
 
     Args:
         source: The role.
         keys: Of its own source.
+        code: Of its device; None: it needs none.
 
     Raises:
         Unusable: STS does not allow it, or does not answer.
@@ -47,6 +48,8 @@ async def keys_of_role(source: AssumedRole, keys: SigningKeys) -> Expiring:
         fields["ExternalId"] = source.external_id
     if source.duration_s is not None:
         fields["DurationSeconds"] = str(source.duration_s)
+    if source.mfa_serial is not None and code is not None:
+        fields |= {"SerialNumber": source.mfa_serial, "TokenCode": code}
     body = _form("AssumeRole", fields)
     url = f"{source.url}/"
     headers = signed_headers(
@@ -59,20 +62,21 @@ async def keys_of_web_identity(source: WebIdentity) -> Expiring:
     """Take on a role with the token of another authority. Errors as of `keys_of_role`, and of the token's file."""
     token = await secret_in(source.token_file, source.place)
     fields = {"RoleArn": source.arn, "RoleSessionName": source.session_name or _SESSION_NAME, "WebIdentityToken": token}
-    return await _ask(source.place, f"{source.url}/", _FORM, _form("AssumeRoleWithWebIdentity", fields))
+    return (await _ask(source.place, f"{source.url}/", _FORM, _form("AssumeRoleWithWebIdentity", fields)))[0]
 
 
 def _form(action: str, fields: Mapping[str, str]) -> bytes:
     return urlencode({"Action": action, "Version": _VERSION, **fields}).encode()
 
 
-async def _ask(place: str, url: str, headers: Mapping[str, str], body: bytes) -> Expiring:
+async def _ask(place: str, url: str, headers: Mapping[str, str], body: bytes) -> tuple[Expiring, str]:
     check_address(url, "the address of STS (AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL or endpoint_url)", _NEAR)
     name = f"{place}: STS"
     reply = await ask(Question(name, url, headers, "POST", body))
     if reply.status != 200:
         raise refusal(name, reply, ": ".join(filter(None, (_element(reply, "Code"), _element(reply, "Message")))))
-    return read_keys({each: _element(reply, each) for each in _KEY_MEMBERS}, name, "SessionToken")
+    keys = read_keys({each: _element(reply, each) for each in _KEY_MEMBERS}, name, "SessionToken")
+    return keys, _element(reply, "Arn")
 
 
 def _element(reply: Reply, name: str) -> str:

@@ -2,9 +2,9 @@
 
 Pure. The order is that of AWS's own clients (botocore): the variables `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`;
 of the profile in use a role (`role_arn`), a web identity (also of the variables), a single sign-on, keys in
-`credentials`, a program (`credential_process`), keys in `config`; the endpoint of a container; the metadata of EC2. A
-source that is configured, and can't work, ends the search: the next one may be another identity. Two sources that
-compare equal give the same keys.
+`credentials`, a login to the console (`login_session`), a program (`credential_process`), keys in `config`; the
+endpoint of a container; the metadata of EC2. A source that is configured, and can't work, ends the search: the next one
+may be another identity. Two sources that compare equal give the same keys.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pinnace_agent.llm.bedrock.endpoint import configured_url
-from pinnace_agent.llm.bedrock.identity.aws_files import DEFAULT_PROFILE, PROFILE_VARIABLE, AwsFiles, profile_name
+from pinnace_agent.llm.bedrock.identity.aws_files import (
+    DEFAULT_PROFILE,
+    KEY_VARIABLES,
+    PROFILE_VARIABLE,
+    AwsFiles,
+    profile_name,
+)
 from pinnace_agent.llm.bedrock.signature import SigningKeys
 
-_ID, _SECRET, _TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
-KEY_VARIABLES: Final = (_ID, _SECRET, _TOKEN)
+_ID, _SECRET, _TOKEN = KEY_VARIABLES
 _RELATIVE: Final = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"
 _FULL: Final = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 _CONTAINER_HOST: Final = "http://169.254.170.2"
@@ -27,7 +32,9 @@ _METADATA_HOSTS: Final = {"ipv4": "http://169.254.169.254", "ipv6": "http://[fd0
 _TOKEN_FILE: Final = "AWS_WEB_IDENTITY_TOKEN_FILE"
 _ROLE: Final = "AWS_ROLE_ARN"
 _SESSION: Final = "AWS_ROLE_SESSION_NAME"
-_IDENTITY_SETTINGS: Final = "aws_access_key_id, role_arn, sso_account_id, credential_process or web_identity_token_file"
+_IDENTITY_SETTINGS: Final = (
+    "aws_access_key_id, role_arn, sso_account_id, login_session, credential_process or web_identity_token_file"
+)
 
 
 class NoKeys(Exception):
@@ -62,6 +69,8 @@ class AssumedRole:
     session_name: str | None
     external_id: str | None
     duration_s: int | None
+    mfa_serial: str | None
+    """The device whose code the role needs."""
     source: "Source"
 
 
@@ -94,6 +103,21 @@ class SingleSignOn:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleLogin:
+    """A login to AWS's console, for a user who has signed in with AWS's command line."""
+
+    place: str
+    profile: str | None
+    """Which profile it is of; None: the default one."""
+    session: str
+    """What is stored under it."""
+    url: str | None
+    """Of the service that refreshes it; None: the one of its region."""
+    region: str
+    """The region, if what is stored names none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A program that prints keys."""
 
@@ -116,7 +140,7 @@ class Machine:
     url: str
 
 
-Source = StaticKeys | AssumedRole | WebIdentity | SingleSignOn | Program | Container | Machine
+Source = StaticKeys | AssumedRole | WebIdentity | SingleSignOn | ConsoleLogin | Program | Container | Machine
 
 
 def choose_source(env: Mapping[str, str], files: AwsFiles, region: str) -> tuple[Source, list[str]]:
@@ -201,8 +225,6 @@ class _Chooser:
 
     def _role(self, name: str, settings: Mapping[str, str], visited: list[str]) -> Source:
         source_profile, credential_source = settings.get("source_profile"), settings.get("credential_source")
-        if settings.get("mfa_serial"):
-            raise Unusable(f"{self._place('mfa_serial', name)}: a code can't be asked for; {_EXPORT}")
         if source_profile and credential_source:
             raise Unusable(f"{self._place('source_profile', name)}: credential_source is set, too; one is needed")
         if source_profile:
@@ -220,6 +242,7 @@ class _Chooser:
             settings.get("role_session_name") or None,
             settings.get("external_id") or None,
             int(duration) if duration and duration.isascii() and duration.isdigit() else None,  # else AWS's own
+            settings.get("mfa_serial") or None,
             source,
         )
 
@@ -264,7 +287,8 @@ class _Chooser:
         if "aws_access_key_id" in shared:
             return self._written(name, shared)
         if "login_session" in settings:
-            raise Unusable(f"{self._place('login_session', name)} is not supported; {_EXPORT}")
+            place, profile = self._place("login_session", name), None if name == DEFAULT_PROFILE else name
+            return ConsoleLogin(place, profile, settings["login_session"], self._configured("SIGNIN"), self._region)
         if command := settings.get("credential_process"):
             return Program(self._place("credential_process", name), command)
         if "aws_access_key_id" in (config := self._files.config.get(name, {})):
@@ -328,9 +352,6 @@ class _Chooser:
 
     def _named_source(self, name: str) -> str:
         return self._named(name) if name == profile_name(self._env) else f"the profile {name}"
-
-
-_EXPORT: Final = "`aws configure export-credentials --format env` prints keys for the environment"
 
 
 def _is_role(settings: Mapping[str, str]) -> bool:
