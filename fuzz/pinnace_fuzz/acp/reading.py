@@ -42,6 +42,8 @@ NEEDS: Final[Mapping[str, str]] = {
     "auth": "`authMethods` is not empty",
     "approval": "the arguments `--tool-approval ask` have permission asked for each call of a tool `bash`",
     "cancels": "calls of a tool `bash` and their terminals offer `cancel`",
+    "providers": "`providers`",
+    "fake": "the judge's model is that of a provider `fake`, with the protocol `openai`, which is not required",
     "mcp-acp": "MCP servers of the type `acp` (`mcpCapabilities.acp`, `capabilities.session.mcp.acp`)",
     "mcp-names": "the tool `echo` of an MCP server `tools` is `mcp__tools__echo` to the model",
     "pinnace": "arguments of this project's agent",
@@ -194,11 +196,15 @@ class Open(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The request to the model with this number, from 1, has texts and lacks others."""
+    """The request to the model with this number, from 1, has texts and headers, and lacks others."""
 
     number: int
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    path: str = ""
+    """How its path begins."""
+    headers: Mapping[str, str] = {}
+    """By names in lower case; empty: it has no such header."""
     rules: tuple[str, ...] = ()
 
 
@@ -503,6 +509,11 @@ def _idle(value: Any, path: Path) -> Step:
     return found
 
 
+def _model(fields: Fields) -> Step:
+    has, lacks, path = fields.texts("has"), fields.texts("lacks"), fields.text("path")
+    return Model(fields.count("number", 1), has, lacks, path, fields.text_map("headers"), _rules(fields))
+
+
 def _disk(value: Any, path: Path) -> Step:
     fields = Fields(value, path)
     text = fields.take("is")
@@ -559,9 +570,7 @@ _STEPS: Final[Mapping[str, Callable[[Any, Path], Step]]] = {
     "mark": lambda value, path: Mark(),
     "reached": lambda value, path: Reached(_text(value, path)),
     "open": lambda value, path: Open(_text(value, path)),
-    "model": _reader(
-        lambda fields: Model(fields.count("number", 1), fields.texts("has"), fields.texts("lacks"), _rules(fields))
-    ),
+    "model": _reader(_model),
     "keep": lambda value, path: Keep(_text(value, path)),
     "same": _reader(lambda fields: Same(fields.needed("as"), _rules(fields))),
     "quiet_ms": lambda value, path: Quiet(_number(value, path)),

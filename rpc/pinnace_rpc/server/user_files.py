@@ -68,10 +68,13 @@ class UserFiles:
         Raises:
             ClientError: One of the files has a mistake, which the error names. Nothing is changed.
         """
-        found = load_configuration(environment(), self._cwd, approved=self._options.approved)
+        found = self._load(approved=self._options.approved)
         if found.mistakes:
             raise errors.ClientError("\n".join(found.mistakes), errors.ErrorCode.INVALID_CONFIGURATION)
         return partial(self._use, found)
+
+    def _load(self, *, approved: bool | None) -> Configuration:
+        return load_configuration(environment(), self._cwd, approved=approved, routes=self.configuration.routes)
 
     def _use(self, found: Configuration, profile: AgentProfile) -> Sequence[Notice]:
         self.configuration = found
@@ -91,7 +94,7 @@ class UserFiles:
         if is_trusted:
             self._warnings.forget("project_trust", str(folder))
         if is_trusted and folder == self._cwd:
-            self.configuration = load_configuration(environment(), self._cwd, approved=True)
+            self.configuration = self._load(approved=True)
             self._reader.use_settings(self.configuration.settings)
         if not is_remembered:
             return

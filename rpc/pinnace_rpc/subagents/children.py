@@ -506,10 +506,19 @@ def children_of(options: Options, configuration: Configuration, cwd: Path) -> Ch
         str(cwd),
         is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, env)),
         key_provider=lambda: configuration.registry.given_key_provider,
-        withheld={name: env[name] for name in WITHHELD_VARIABLES if name in env},
+        withheld={**_routes(configuration), **{name: env[name] for name in WITHHELD_VARIABLES if name in env}},
         most=settings.max_subagents,
         depth=settings.max_subagent_depth,
     )
+
+
+def _routes(configuration: Configuration) -> Mapping[str, str]:
+    """Return the variable of the providers' routes: a sub-agent has those of its parent."""
+    if not configuration.routes:
+        return {}
+    from pinnace_agent.config.models.routes import VARIABLE, written
+
+    return {VARIABLE: written(configuration.routes)}
 
 
 async def _make_file(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:
