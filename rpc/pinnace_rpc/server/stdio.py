@@ -80,6 +80,8 @@ def configure_logging(options: Options) -> "Callable[[Mapping[str, object]], Non
     return None
 
 
+_NEW_OBJECTS: Final = 10_000
+"""How many more objects there must be before garbage is collected: modules that are loaded later are many, and stay."""
 _borrowed: Final[list[int]] = []
 """Descriptors that were blocking and whose mode another process shares."""
 
@@ -90,6 +92,7 @@ def end_start() -> None:
     The command line starts every mode without collecting; each mode that runs for long calls this before it serves.
     """
     gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     gc.enable()
 
 
