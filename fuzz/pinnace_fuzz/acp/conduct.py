@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, NothingCame
 from pinnace_fuzz.acp.playing import TIMEOUT_S, AcpKit, for_reports, greeting, play
-from pinnace_fuzz.acp.reading import AcpScenario, load
+from pinnace_fuzz.acp.reading import load
 from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.acp.scenario import AcpScenario
 from pinnace_fuzz.acp.schema import SCHEMAS
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.agent_process import AgentGone

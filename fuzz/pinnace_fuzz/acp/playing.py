@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple, assert_never
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
 from pinnace_fuzz.acp.client_servers import mcp_outcome
 from pinnace_fuzz.acp.conversation import Conversation, conversation
-from pinnace_fuzz.acp.reading import (
+from pinnace_fuzz.acp.rules import is_bound
+from pinnace_fuzz.acp.scenario import (
     FOLDERS,
     AcpScenario,
     AnswersShown,
@@ -44,7 +45,6 @@ from pinnace_fuzz.acp.reading import (
     Update,
     UserMessages,
 )
-from pinnace_fuzz.acp.rules import is_bound
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.harness.login_server import LoginServer
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm

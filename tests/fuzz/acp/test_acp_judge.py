@@ -17,8 +17,9 @@ import pytest
 from pinnace_fuzz.acp import observer, observer_v2
 from pinnace_fuzz.acp.agent import LINE_RULE, SCHEMA_RULE
 from pinnace_fuzz.acp.playing import AcpKit, play
-from pinnace_fuzz.acp.reading import NEEDS, AcpScenario, load, read_file
+from pinnace_fuzz.acp.reading import load, read_file
 from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.acp.scenario import NEEDS, AcpScenario
 from pinnace_fuzz.judge.adapter import adapter
 from pinnace_fuzz.judge.cli import main
 from pinnace_fuzz.judge.playing.load import LoadMeter

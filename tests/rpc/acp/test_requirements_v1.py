@@ -127,7 +127,7 @@ def test_what_version_1_offers_and_answers(acp: StartAcp, work: Path) -> None:
         ("session/prompt", {"sessionId": "none", "prompt": text("go")}),
     ]
     for method, fields in refused:
-        message = agent.error(method, **fields)["message"]
+        message = agent.error(method, fields)["message"]
         assert message
         assert "\n" not in message
     types = json.loads(files("pinnace_fuzz.acp").joinpath("schema.json").read_text())["$defs"]

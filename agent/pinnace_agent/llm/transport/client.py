@@ -3,8 +3,8 @@
 Decides connections, timeouts and accepted certificates; has no access to requests. HTTP/1.1 only: one response is
 streamed at a time, and local servers support nothing else; HTTP/2 would need another package for no gain.
 
-httpx takes 75 ms to import (without its command line: `lean_httpx`) and the certificates 100 ms to read, so both wait until they are needed, and are
-done in a thread. Certificates are not read for addresses that are not TLS.
+httpx takes 75 ms to import (without its command line: `lean_httpx`) and the certificates 100 ms to read, so both wait
+until they are needed, and are done in a thread. Certificates are not read for addresses that are not TLS.
 """
 
 import logging
