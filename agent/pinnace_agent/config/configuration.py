@@ -9,8 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
 from pinnace_agent.config.credentials.known_keys import key_variables_of, keys_and_headers
@@ -23,9 +22,6 @@ from pinnace_agent.core.diagnostics import Diagnostic
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
-
-if TYPE_CHECKING:
-    from pinnace_agent.config.models.routes import Routes
 
 # Files whose modes are checked.
 _KEPT_KEYS: Final = ("auth.json", "auth.json.bak")
@@ -47,28 +43,23 @@ class Configuration(NamedTuple):
     for them."""
     others: tuple[Diagnostic, ...] = ()
     """Keys of settings.json that are not known, and may be those of an extension."""
-    routes: "Routes" = MappingProxyType({})
-    """Those of the registry's providers that the client has set."""
 
 
-def load_configuration(
-    env: Mapping[str, str], cwd: Path, *, approved: bool | None = None, routes: "Routes" = MappingProxyType({})
-) -> Configuration:
+def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
     """Read settings, models and keys from the agent folder, and the settings of a project that is trusted.
 
     Args:
         env: The environment.
         cwd: The working folder.
         approved: Whether the command line trusts the project; None: it leaves that open.
-        routes: Where the client sends the requests to providers.
     """
     folder = agent_dir(env)
     (settings, problems, refusals, others), trust = _load_settings(env, cwd, approved)
     catalog = read_catalog(folder / "models.json")
-    if routes:
-        from pinnace_agent.config.models.routes import routed  # for editors alone
+    if "PINNACE_PROVIDER_ROUTES" in env:
+        from pinnace_agent.config.models.routes import routed
 
-        catalog = routed(catalog, routes)
+        catalog = routed(catalog)
     auth = read_auth(folder / "auth.json")
     diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
     notices = [
@@ -97,7 +88,6 @@ def load_configuration(
         refusals,
         tuple(text for each in diagnostics for text in each.mistakes()),
         others,
-        routes,
     )
 
 

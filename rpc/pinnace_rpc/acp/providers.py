@@ -132,13 +132,14 @@ def _address(params: Params) -> str:
         InvalidParams: It is none, or has a part that may be a key.
     """
     address = params.text("baseUrl")
+    wrong = params.invalid("baseUrl", "must be an absolute address with http or https")
     try:
         parts = urlsplit(address)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_address = False
+        raise wrong from None
     if not (is_address and address.isascii() and address.isprintable() and " " not in address):
-        raise params.invalid("baseUrl", "must be an absolute address with http or https")
+        raise wrong
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise params.invalid("baseUrl", "must have no user, password, query or fragment; headers may hold keys")
     return address

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pinnace_agent.config.configuration import Configuration, load_configuration, shell_of
 from pinnace_agent.config.models.models import ModelRegistry
@@ -43,15 +43,11 @@ from pinnace_statechart.queues import MessageQueue
 from pinnace_statechart.state import ExtendedState, RetryPolicy
 
 if TYPE_CHECKING:  # loaded with the first extension, or with a sandbox
-    from pinnace_agent.config.models.routes import Routes
     from pinnace_agent.extension_host.manager import ExtensionManager
     from pinnace_agent.extension_host.plan import ExtensionPlan
     from pinnace_agent.sandbox.sandbox import Sandbox
     from pinnace_rpc.server.user_files import UserFiles
     from pinnace_rpc.subagents.children import Children
-
-# As in `pinnace_agent.config.models.routes`, which most starts do not load.
-_ROUTES_VARIABLE: Final = "PINNACE_PROVIDER_ROUTES"
 
 
 def _no_plan(_cwd: Path) -> None:
@@ -83,7 +79,7 @@ def prepare(options: Options) -> PreparedAgent:
         cwd = Path(working_folder())
     except FileNotFoundError:
         raise StartupError("the current folder does not exist any more: start in another one") from None
-    configuration = load_configuration(environment(), cwd, approved=options.approved, routes=_routes())
+    configuration = load_configuration(environment(), cwd, approved=options.approved)
     if configuration.refusals:
         raise UsageRefused("\n".join(configuration.refusals))
     settings, registry = configuration.settings, configuration.registry
@@ -380,22 +376,6 @@ def _sandbox(options: Options, settings: Settings, session: Session, warnings: W
         )
     except Unavailable as error:
         raise StartupError(str(error), "sandbox_unavailable") from None
-
-
-def _routes() -> "Routes":
-    """Return where the client sends the requests to providers, if it has set that, and take it out of the environment.
-
-    Raises:
-        StartupError: It can't be read.
-    """
-    if _ROUTES_VARIABLE not in environment():
-        return {}
-    from pinnace_agent.config.models.routes import take_routes
-
-    try:
-        return take_routes(environment())
-    except ValueError as error:
-        raise StartupError(str(error)) from None
 
 
 def _children(options: Options, configuration: Configuration, cwd: Path) -> "Children | None":

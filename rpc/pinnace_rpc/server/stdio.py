@@ -80,19 +80,17 @@ def configure_logging(options: Options) -> "Callable[[Mapping[str, object]], Non
     return None
 
 
-_NEW_OBJECTS: Final = 10_000
-"""How many more objects there must be before garbage is collected: modules that are loaded later are many, and stay."""
 _borrowed: Final[list[int]] = []
 """Descriptors that were blocking and whose mode another process shares."""
 
 
 def end_start() -> None:
-    """Say that all is loaded: it stays, and is not searched for garbage, which is collected from now on.
+    """Say that all is loaded: it is not searched for garbage, which is collected from now on.
 
-    The command line starts every mode without collecting; each mode that runs for long calls this before it serves.
+    The command line starts without collecting; each mode that runs for long calls this before it serves.
     """
     gc.freeze()
-    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(10_000)
     gc.enable()
 
 

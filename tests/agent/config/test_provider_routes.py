@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,19 @@ from pinnace_agent.config.configuration import load_configuration
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.patterns import ModelRequest
-from pinnace_agent.config.models.routes import VARIABLE, Route, Routes, routing, routings, take_routes, written
+from pinnace_agent.config.models.routes import (
+    VARIABLE,
+    Route,
+    Routes,
+    read_routes,
+    routed,
+    routing,
+    routings,
+    taken_variables,
+    written,
+)
 from pinnace_agent.config.models.unusable import why_unusable
+from pinnace_agent.core.surroundings import Surroundings, environment, surrounded_by
 from pinnace_agent.redaction.policy import Secret
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_rpc.acp.providers import ClientProviders
@@ -30,10 +42,18 @@ OWN: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def surroundings() -> Iterator[None]:
+    """The routes that a test takes are those of an agent of its own."""
+    with surrounded_by(Surroundings(dict(os.environ))):
+        yield
+
+
 def registry(folder: Path, routes: Routes, *, providers: object = None, **env: str) -> ModelRegistry:
     (folder / "models.json").write_text(json.dumps({"providers": {"own": OWN} if providers is None else providers}))
     variables = {"PI_CODING_AGENT_DIR": str(folder), "HOME": str(folder), **env}
-    return load_configuration(variables, folder, routes=routes).registry
+    environment()[VARIABLE] = written(routes)
+    return load_configuration({**variables, VARIABLE: ""}, folder).registry
 
 
 def set_to(address: str, **headers: str) -> Route:
@@ -68,17 +88,18 @@ def test_a_disabled_provider_has_no_model_and_is_named_where_one_is_wanted(tmp_p
     assert 'the provider "groq" is disabled by the editor' == why_unusable(found, "groq", "m")
 
 
-def test_routes_are_taken_out_of_the_environment_and_shown_by_no_error() -> None:
+def test_routes_are_taken_out_of_the_environment_and_shown_by_no_error(tmp_path: Path) -> None:
     routes: Routes = {"own": set_to("http://gate/v1", **ODD), "groq": None}
-    env = {VARIABLE: written(routes), "HOME": "/h"}
 
     assert KEY not in repr(routes)
-    assert (routes, {"HOME": "/h"}) == (take_routes(env), env)
-    assert {} == take_routes(env)
+    assert {} == taken_variables()
     for broken in ("{", "[]", '{"own": {"headers": {}}}', f'{{"own": "{KEY}"}}'):
-        with pytest.raises(ValueError, match=f"^{VARIABLE}: must be what an editor's agent passes on$") as error:
-            take_routes({VARIABLE: broken})
-        assert error.value.__suppress_context__
+        environment()[VARIABLE] = broken
+        (problem,) = routed(Catalog()).diagnostics
+        assert f"{VARIABLE}: must be what an editor's agent passes on (it is ignored)" in str(problem)
+    registry(tmp_path, routes)
+    assert VARIABLE not in environment()
+    assert routes == read_routes(taken_variables()[VARIABLE])
 
 
 def test_a_provider_is_listed_with_its_one_protocol_and_address_and_without_a_key_in_it() -> None:
@@ -90,7 +111,7 @@ def test_a_provider_is_listed_with_its_one_protocol_and_address_and_without_a_ke
     assert "_google-generative-ai" == found["google"].protocol
     # Of several protocols or addresses, or with variables in them.
     assert {"two", "openrouter", "cloudflare-workers-ai", "amazon-bedrock", "azure"}.isdisjoint(found)
-    assert routing(Catalog({"own": one}).without("own"), "own") is None
+    assert routing(routed(Catalog({"own": one}), {"own": None}), "own") is None
 
 
 @pytest.fixture
@@ -151,4 +172,4 @@ def test_what_is_set_is_listed_without_headers_and_a_disabled_provider_without_i
     providers.disable(Params({"providerId": "own"}))
     assert was == listed("own")
     providers.set(Params(GOOD))
-    assert {"own": set_to("http://gate/v1")} == take_routes(dict(providers.variables()))
+    assert {"own": set_to("http://gate/v1")} == read_routes(providers.variables()[VARIABLE])

@@ -46,8 +46,6 @@ class LeftOut(NamedTuple):
     """The keys in these descriptions, which are kept out of output and of the environment of commands like others."""
     headers: tuple[HeaderValues, ...] = ()
     addresses: tuple[Secret, ...] = ()
-    disabled: frozenset[str] = frozenset()
-    """The providers that the client has disabled, which have no model whatever describes them."""
 
 
 _NOTHING_LEFT_OUT: Final = LeftOut()
@@ -104,11 +102,6 @@ class Catalog:
         )
         return Catalog(entries, self.diagnostics, replacing, self.left_out if entry is None else left_out)
 
-    def without(self, provider: str) -> "Catalog":
-        """Return a catalog in which a provider has no models, also with another entry."""
-        left_out = self.left_out._replace(disabled=self.left_out.disabled | {provider})
-        return Catalog(self._entries, self.diagnostics, self._replacing, left_out)
-
     def entry_of(self, provider: str) -> JsonObject | None:
         """Return the entry of a provider, beside its built-in facts."""
         return self._entries.get(provider)
@@ -158,7 +151,7 @@ class Catalog:
         return self._model_headers.get(provider, {})
 
     def _made(self, provider: str) -> list[Model]:
-        if provider in self.left_out.providers or provider in self.left_out.disabled:
+        if provider in self.left_out.providers:
             return []
         facts = index().providers.get(provider)
         built_in = [] if facts is None else built_in_models(provider, facts, read_descriptions(provider))

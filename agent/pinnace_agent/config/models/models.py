@@ -153,7 +153,7 @@ class ModelRegistry:
 
     @property
     def left_out(self) -> LeftOut:
-        """What damaged descriptions in models.json, or the client, leave out."""
+        """What damaged descriptions in models.json leave out."""
         return self._catalog.left_out
 
     def has_own_server(self, model: Model) -> bool:

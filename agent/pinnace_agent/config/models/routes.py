@@ -6,7 +6,7 @@ of its environment, which it takes out, since headers may hold keys; they are in
 have one protocol and one address has a route. Pure.
 """
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -14,6 +14,8 @@ import orjson
 
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import literal
+from pinnace_agent.core.diagnostics import Diagnostic, Problem
+from pinnace_agent.core.surroundings import PerAgent, environment
 from pinnace_agent.files.relaxed_json import JsonObject
 from pinnace_agent.redaction.policy import Secret
 
@@ -42,6 +44,10 @@ Routes: TypeAlias = Mapping[str, Route | None]
 """By provider; None: it is disabled."""
 
 
+_taken: Final[PerAgent[dict[str, Route | None]]] = PerAgent(dict)
+"""The routes of the agent that runs this code."""
+
+
 class Routing(NamedTuple):
     """What a client can know of a provider's route."""
 
@@ -56,30 +62,46 @@ def written(routes: Routes) -> str:
     return orjson.dumps({name: None if route is None else _json(route) for name, route in routes.items()}).decode()
 
 
-def take_routes(env: MutableMapping[str, str]) -> Routes:
-    """Take the routes out of an environment: no child of the process is to have them.
+def read_routes(text: str) -> Routes:
+    """Read what `written` has made.
 
     Raises:
-        ValueError: They are not what `written` has made.
+        ValueError: It is something else. The error does not show it: it may hold a key.
     """
-    text = env.pop(VARIABLE, None)
-    if text is None:
-        return {}
     try:
         found: dict[str, JsonObject | None] = orjson.loads(text)
         return {name: None if route is None else _route(route) for name, route in found.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{VARIABLE}: must be what an editor's agent passes on") from None  # the text may hold a key
+        raise ValueError(f"{VARIABLE}: must be what an editor's agent passes on") from None
 
 
-def routed(catalog: Catalog, routes: Routes) -> Catalog:
-    """Return a catalog in which these providers have these routes, or no models."""
+def taken_variables() -> Mapping[str, str]:
+    """Return the routes of this agent as the variable that was taken; empty: it has none."""
+    routes = _taken.get()
+    return {VARIABLE: written(routes)} if routes else {}
+
+
+def routed(catalog: Catalog, routes: Routes | None = None) -> Catalog:
+    """Return a catalog in which providers have these routes, or no models.
+
+    None: the routes of this agent. They are taken out of its environment: no child of the process is to have them. What
+    can't be read is ignored, and a problem of the catalog.
+    """
+    if routes is None:
+        try:
+            _taken.get().update(read_routes(environment().pop(VARIABLE, "{}")))
+        except ValueError as error:
+            catalog = _Routed(catalog, (Diagnostic(VARIABLE, (Problem("", str(error)),), "it is ignored"),))
+        routes = _taken.get()
     for provider, route in routes.items():
-        if route is None:
-            catalog = catalog.without(provider)
-        else:
+        if route is not None:
             catalog = catalog.with_provider(provider, _entry(catalog.entry_of(provider) or {}, route))
-    return catalog
+    return _Routed(catalog, disabled=frozenset(name for name, route in routes.items() if route is None))
+
+
+def is_disabled(provider: str) -> bool:
+    """Return whether the client of this agent has disabled a provider."""
+    return provider in _taken.get() and _taken.get()[provider] is None
 
 
 def routings(catalog: Catalog) -> Iterator[Routing]:
@@ -98,6 +120,20 @@ def routing(catalog: Catalog, provider: str) -> Routing | None:
         return None
     shown = _shown(addresses.pop())
     return None if shown is None else Routing(provider, protocols.pop(), shown)
+
+
+class _Routed(Catalog):
+    """A catalog in which some providers have no models, whatever describes them."""
+
+    def __init__(
+        self, catalog: Catalog, problems: tuple[Diagnostic, ...] = (), disabled: frozenset[str] = frozenset()
+    ) -> None:
+        left_out = catalog.left_out._replace(providers=catalog.left_out.providers | disabled)
+        super().__init__(catalog._entries, (*catalog.diagnostics, *problems), catalog._replacing, left_out)
+        self._disabled = disabled
+
+    def with_provider(self, provider: str, entry: JsonObject | None, *, replaces_models: bool = False) -> Catalog:
+        return _Routed(super().with_provider(provider, entry, replaces_models=replaces_models), disabled=self._disabled)
 
 
 def _shown(address: str) -> str | None:

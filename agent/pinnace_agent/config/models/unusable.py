@@ -1,5 +1,6 @@
 """Why a model that was named can't be used, for the user. Loaded only then. Runs no command."""
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.models.builtin import usual_variable
@@ -39,9 +40,10 @@ def name_left_out(left_out: LeftOut, request: ModelRequest) -> str | None:
     """
     pattern = request.pattern.strip().lower()
     named = (request.provider or "").strip().lower()
-    for provider in (*left_out.disabled, *left_out.providers):
+    for provider in left_out.providers:
         if named == provider.lower() or (not named and pattern.startswith(f"{provider.lower()}/")):
-            why = _DISABLED if provider in left_out.disabled else _MISTAKE
+            routes = sys.modules.get("pinnace_agent.config.models.routes")
+            why = _MISTAKE if routes is None or not routes.is_disabled(provider) else _DISABLED
             return f'The provider "{provider}" {why}'
     texts = {pattern, split_level(pattern)[0]}
     for provider, model_id in left_out.models:

@@ -7,6 +7,7 @@ uses. So they are not found while it is loaded, by the thread that loads it.
 import sys
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -34,6 +35,6 @@ def load_httpx() -> None:
     finder = _NotFound()
     sys.meta_path.insert(0, finder)
     try:
-        import httpx  # noqa: F401 (it is loaded for others)
+        import_module("httpx")
     finally:
         sys.meta_path.remove(finder)
