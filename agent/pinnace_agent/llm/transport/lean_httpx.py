@@ -7,7 +7,6 @@ uses. So they are not found while it is loaded, by the thread that loads it.
 import sys
 import threading
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -30,11 +29,13 @@ class _NotFound(MetaPathFinder):
         return None
 
 
-def load_httpx() -> None:
-    """Import httpx. Blocking, so it belongs into a thread."""
+def load_httpx() -> ModuleType:
+    """Import httpx, and return it. Blocking, so it belongs into a thread."""
     finder = _NotFound()
     sys.meta_path.insert(0, finder)
     try:
-        import_module("httpx")
+        import httpx
+
+        return httpx
     finally:
         sys.meta_path.remove(finder)
