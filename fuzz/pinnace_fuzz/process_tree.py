@@ -11,13 +11,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 RUN_VARIABLE = "PINNACE_FUZZ_RUN"
 
 PROC = Path("/proc")
+_STAT_BYTES: Final = 4096
+"""More than a line of `stat` has."""
+_READ_BYTES: Final = 65_536
 # A killed process is gone within milliseconds, unless it is stuck in the kernel, or waits its turn to end.
 KILL_DEADLINE_S = 60.0
 
@@ -50,14 +53,14 @@ class Orphans:
         """Adopt orphans of what is started meanwhile, and in the end kill those that are left."""
         import ctypes
 
-        self._former = frozenset(pid for pid, _ in _children())
+        self._former = frozenset(_children(all_stats()))
         library = ctypes.CDLL(None)
         self._is_adopting = library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
         try:
             yield
         finally:
             deadline_s = time.monotonic() + KILL_DEADLINE_S
-            while (left := self._found(None)) and time.monotonic() < deadline_s:
+            while (left := self._found(None, all_stats)) and time.monotonic() < deadline_s:
                 kill_each(left)
                 time.sleep(0.001)
             library.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
@@ -84,17 +87,17 @@ class Orphans:
         with self._lock:
             self._runs.pop(run_id, None)
 
-    def of(self, run_id: str) -> set[int]:
-        """Find the living orphans that are of no other run than this one."""
-        return self._found(run_id)
+    def of(self, run_id: str, look: Callable[[], "Stats"]) -> set[int]:
+        """Find the living orphans that are of no other run than this one, among what a look at all processes sees."""
+        return self._found(run_id, look)
 
-    def _found(self, run_id: str | None) -> set[int]:
+    def _found(self, run_id: str | None, look: Callable[[], "Stats"]) -> set[int]:
         """Find the orphans of a run; None: all."""
         if not self._is_adopting:
             return set()
         # The runs of before and of after the look: no process of one that begins or ends meanwhile is taken for ours.
         runs = self._copied_runs()
-        children = list(_children())
+        children = _children(look())
         runs |= self._copied_runs()
         if run_id is not None and run_id not in runs:
             return set()
@@ -102,7 +105,7 @@ class Orphans:
         known = self._former.union(own.agents, *(run.agents for run in runs.values()))
         others = () if run_id is None else tuple(run.begun for run in runs.values())
         found: set[int] = set()
-        for process_id, words in children:
+        for process_id, words in children.items():
             start = int(words[19])
             if process_id in known or int(words[3]) == os.getsid(0):
                 continue
@@ -124,38 +127,53 @@ ORPHANS: Final = Orphans()
 """Those of this process."""
 
 
-def _children() -> Iterator[tuple[int, list[str]]]:
-    """Find the children of this process, each with the words of its `stat` from its state on."""
-    for process_id in _process_ids():
-        words = stat_of(process_id)
-        if words and int(words[1]) == os.getpid():
-            yield process_id, words
+Stats: TypeAlias = Mapping[int, list[str]]
+"""All processes, each with the words of its `stat` from its state on."""
+
+
+def all_stats() -> Stats:
+    """Look at all processes."""
+    return {process_id: words for process_id in _process_ids() if (words := stat_of(process_id))}
+
+
+def _children(stats: Stats) -> Stats:
+    """Return the children of this process."""
+    own = str(os.getpid())
+    return {process_id: words for process_id, words in stats.items() if words[1] == own}
 
 
 def processes_of(run_id: str, *, with_orphans: bool = False) -> list[int]:
     """Find the ids of the living processes of a run; zombies are not alive."""
     mark = f"{RUN_VARIABLE}={run_id}".encode()
-    found: set[int] = ORPHANS.of(run_id) if with_orphans else set()
-    return _found(lambda variables: mark in variables.split(b"\0"), found, ORPHANS.begun(run_id))
+    looked: list[Stats] = []
+
+    def look() -> Stats:
+        """Look at all processes, once for both questions."""
+        looked.append(all_stats())
+        return looked[-1]
+
+    found: set[int] = ORPHANS.of(run_id, look) if with_orphans else set()
+    stats = looked[-1] if looked else all_stats()
+    return _found(lambda variables: mark in variables.split(b"\0"), found, stats, ORPHANS.begun(run_id))
 
 
 def processes_with(mark: bytes) -> list[int]:
     """Find the ids of the living processes with these bytes in their environment, and of their descendants."""
-    return _found(lambda variables: mark in variables, set())
+    return _found(lambda variables: mark in variables, set(), all_stats())
 
 
-def _found(is_meant: Callable[[bytes], bool], found: set[int], since: int = 0) -> list[int]:
+def _found(is_meant: Callable[[bytes], bool], found: set[int], stats: Stats, since: int = 0) -> list[int]:
     """Find living processes by their environment, and their descendants.
 
     Args:
         is_meant: Decides by the environment of a process.
         found: Those that are meant whatever it says.
+        stats: All processes.
         since: None of them, and nothing that they start, is older than this, in ticks since the system's start. Of what
             is older the environment is not read: that costs more than everything else here.
     """
     parents: dict[int, int] = {}
-    for process_id in _process_ids():
-        words = stat_of(process_id)
+    for process_id, words in stats.items():
         if _is_alive(words) and int(words[19]) >= since:
             parents[process_id] = int(words[1])
             if is_meant(_environment(process_id)):
@@ -246,7 +264,8 @@ def parent_of(process_id: int) -> int:
 def stat_of(process_id: int) -> list[str]:
     """Return the fields of a process behind its name, as proc(5) has them; empty: it is gone."""
     # The name, in parentheses, may have any characters.
-    return _read(process_id, "stat").decode(errors="replace").rpartition(")")[2].split()
+    line = _read(process_id, "stat", _STAT_BYTES)
+    return line[line.rfind(b")") + 1 :].decode(errors="replace").split()
 
 
 def _process_ids() -> list[int]:
@@ -261,10 +280,24 @@ def _environment(process_id: int) -> bytes:
     return _read(process_id, "environ")
 
 
-def _read(process_id: int, name: str) -> bytes:
-    """Read a file of a process; empty: it has ended meanwhile, or it is not ours to read."""
+def _read(process_id: int, name: str, most: int | None = None) -> bytes:
+    """Read a file of a process; empty: it has ended meanwhile, or it is not ours to read.
+
+    Without a file object, and if it has no more than `most` bytes, with one call: each look reads one for every process
+    of the machine.
+    """
     try:
-        with open(f"{PROC}/{process_id}/{name}", "rb", buffering=0) as file:
-            return file.readall()
+        descriptor = os.open(f"/proc/{process_id}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
+    try:
+        if most is not None:
+            return os.read(descriptor, most)
+        parts: list[bytes] = []
+        while part := os.read(descriptor, _READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

@@ -25,6 +25,7 @@ from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
 from pinnace_agent.redaction.policy import Secret
+from pinnace_spec.records.messages import WarningKind
 
 # Files whose modes are checked.
 _KEPT_KEYS: Final = ("auth.json", "auth.json.bak")
@@ -38,14 +39,13 @@ class Configuration(NamedTuple):
     notices: tuple[Notice, ...]
     is_project_trusted: bool = False
     hidden_variables: frozenset[str] = frozenset()
-    """Variables that are left out of the environment of shells."""
+    """Variables that shells don't get."""
     refusals: tuple[str, ...] = ()
     """The problems in limits and guards of the settings; no run may start with them."""
     mistakes: tuple[str, ...] = ()
-    """Every problem in a file but hints: with the file, the place in it, and what was expected. A reload is refused
-    for them."""
+    """Every problem in a file but hints, with its place and what was expected; no reload is done with them."""
     others: tuple[Diagnostic, ...] = ()
-    """Keys of settings.json that are not known, and may be those of an extension."""
+    """Unknown keys of settings.json, which may be an extension's."""
 
 
 def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
@@ -59,13 +59,20 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     folder = agent_dir(env)
     (settings, problems, refusals, others), trust = _load_settings(env, cwd, approved)
     catalog = read_catalog(folder / "models.json")
+    if "PINNACE_PROVIDER_ROUTES" in env:
+        from pinnace_agent.config.models.routes import routed
+
+        catalog = routed(catalog)
     auth = read_auth(folder / "auth.json")
-    diagnostics = [*problems, *trust.diagnostics, *catalog.diagnostics, *auth.diagnostics]
+    found: dict[WarningKind, Sequence[Diagnostic]] = {
+        "settings": problems,
+        "project_trust": trust.diagnostics,
+        "models": catalog.diagnostics,
+        "credentials": auth.diagnostics,
+    }
+    diagnostics = [each for group in found.values() for each in group]
     notices = [
-        *(Notice("settings", str(each), source=each.file) for each in problems),
-        *(Notice("project_trust", str(each), source=each.file) for each in trust.diagnostics),
-        *(Notice("models", str(each), source=each.file) for each in catalog.diagnostics),
-        *(Notice("credentials", str(each), source=each.file) for each in auth.diagnostics),
+        *(Notice(kind, str(each), source=each.file) for kind, group in found.items() for each in group),
         *_not_trusted(cwd, trust),
     ]
     for name in _KEPT_KEYS:

@@ -333,6 +333,7 @@ class Servers:
             changed=partial(self._list_changed, server),
             roots=lambda: str(ctx.cwd),
             elicit=partial(self._elicit, ctx, server, elicitation) if ctx.has_ui else None,
+            task_changed=server.task_changed,
         )
         await open_link(server.entry, self._environment(ctx), hooks, self._given.release, lambda: self._end_s, use)
 

@@ -78,6 +78,10 @@ class OnProgress(Protocol):
         """Take it."""
 
 
+def _ignore(_task_id: str) -> None:
+    """Do nothing."""
+
+
 class ServerHooks(NamedTuple):
     """What a server may ask of the agent, and report to it. None of the plain functions waits."""
 
@@ -89,6 +93,8 @@ class ServerHooks(NamedTuple):
     """Returns the folder of the session."""
     elicit: Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]] | None
     """Asks the user, with the parameters of `elicitation/create`, and returns the result; None: there is no user."""
+    task_changed: Callable[[str], None] = _ignore
+    """Takes the id of a task whose state has changed."""
 
 
 class ServerLink(Protocol):
@@ -146,6 +152,17 @@ class ServerLink(Protocol):
         """Ask the server for the changes of its lists, and wait until it has ended that in order.
 
         When it has agreed, and at each change, the list is reported as changed (`ServerHooks.changed`).
+
+        Raises:
+            ServerError: The server refuses, or has ended that in another way.
+            LinkLost: The connection has ended.
+        """
+        ...
+
+    async def listen_to(self, task_id: str) -> None:
+        """Ask the server for the changes of a task, and wait until it has ended that in order.
+
+        When it has agreed, and at each change, the task is reported as changed (`ServerHooks.task_changed`).
 
         Raises:
             ServerError: The server refuses, or has ended that in another way.

@@ -13,8 +13,9 @@ a call, and every few seconds beside it. Open calls may end before, within a lim
 
 import math
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Literal, Protocol, TypeAlias
 
 import trio
@@ -36,6 +37,7 @@ from pinnace_agent.mcp.ports import (
     SessionExpired,
     Unreachable,
 )
+from pinnace_agent.mcp.tasks import TaskChanges
 
 State: TypeAlias = Literal["disabled", "starting", "connecting", "connected", "disconnected", "failed", "needs-auth"]
 
@@ -51,6 +53,8 @@ VIEW_S: Final = 5.0
 RENEWAL_S: Final = 60.0
 """How long open calls may go on once it does not."""
 _METHOD_NOT_FOUND: Final = -32601
+_MOST_CHANGED_TASKS: Final = 64
+_LONGEST_TASK_ID: Final = 1000
 _LIST_QUIET_S: Final = 0.5
 _LIST_EVERY_S: Final = 2.0
 
@@ -95,6 +99,10 @@ class Server:
         self._open_link = open_link
         self._report = report
         self._calls: list[str] = []
+        self._tasks: dict[str, TaskChanges] = {}
+        """Those that are waited for, by their ids."""
+        self._changed_tasks: deque[str] = deque(maxlen=_MOST_CHANGED_TASKS)
+        """Others that have changed: perhaps those of answers that are being read."""
         self._open = 0
         """Requests that were sent and have no answer."""
         self._quiet = trio.lowlevel.ParkingLot()
@@ -378,6 +386,29 @@ class Server:
             yield
         finally:
             self._calls.remove(call_id)
+
+    @contextmanager
+    def following(self, task_id: str) -> Generator[TaskChanges]:
+        """Collect what the server notifies of a task in the block."""
+        changes = self._tasks[task_id] = TaskChanges()
+        if task_id in self._changed_tasks:
+            changes.add()
+        try:
+            yield changes
+        finally:
+            del self._tasks[task_id]
+
+    def task_changed(self, task_id: str) -> None:
+        """Take notice that the state of a task has changed."""
+        if (changes := self._tasks.get(task_id)) is not None:
+            changes.add()
+        else:
+            self._changed_tasks.append(task_id[:_LONGEST_TASK_ID])
+
+    async def listen_to(self, task_id: str) -> None:
+        """Ask for the changes of a task, and wait until the server has ended that, refuses it, or is away."""
+        with suppress(ServerError, LinkLost):
+            await (await self.ready()).listen_to(task_id)
 
     @property
     def only_call(self) -> str | None:

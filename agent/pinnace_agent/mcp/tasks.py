@@ -4,18 +4,23 @@ In 2025-11-25 a call of a tool that says so asks for a task; `tasks/result` brin
 asks the user. In 2026-07-28 the server decides, where a client offers it (`EXTENSION`): `tasks/get` brings both, and
 `tasks/update` takes the answers. The shape of the first answer says which of them it is.
 
+A change of its state that the server notifies ends the wait for the next question about it. In 2025-11-25 servers send
+`notifications/tasks/status` unasked; in 2026-07-28 they are asked for `notifications/tasks` by `subscriptions/listen`
+where they suggest a wait of more than `LISTENED_WAIT_S`. They need send none, so the state is asked for all the same.
+
 A task may take as long as its server works on it; the time limit of the server is that of each request about it. A
 connection that is lost is made anew, since a task outlives it. The abort of a call asks the server to end its task.
 What this process has not waited for is lost with it. Rule R-MCP-11.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Final, Protocol
 
 import trio
 
 from pinnace_agent.config.server_entries import is_number
+from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.mcp.ports import CallTimedOut, LinkLost, NeedsAuth, NotConnected, OnProgress, ServerError
 
@@ -26,11 +31,32 @@ NAMED_BY: Final[Mapping[str, str]] = dict.fromkeys(("tasks/get", "tasks/update",
 _WRONG: Final = -32603
 _USUAL_POLL_S: Final = 1.0
 _LEAST_POLL_S, _LONGEST_POLL_S = 0.1, 60.0
+LISTENED_WAIT_S: Final = 1.0
+"""A shorter wait is not worth a request that stays open."""
 _MOST_FAILURES: Final = 3
 """In a row, of asking for the state of a task."""
 _CANCEL_S: Final = 0.2
 """An abort does not wait longer for the request that ends a task to be sent."""
 _MESSAGE_CHARS: Final = 2000
+
+
+class TaskChanges:
+    """The changes of one task that its server has notified, and that nothing has waited for yet."""
+
+    def __init__(self) -> None:
+        """There is none."""
+        self._event = trio.Event()
+
+    def add(self) -> None:
+        """Take a notification."""
+        self._event.set()
+
+    async def wait(self, longest_s: float) -> None:
+        """Wait for a change: at least `_LEAST_POLL_S`, however much a server notifies, and at most so long."""
+        await trio.sleep(_LEAST_POLL_S)
+        with trio.move_on_after(longest_s - _LEAST_POLL_S):
+            await self._event.wait()
+        self._event = trio.Event()
 
 
 class TaskServer(Protocol):
@@ -40,6 +66,14 @@ class TaskServer(Protocol):
         self, method: str, params: Mapping[str, object], on_progress: OnProgress | None = None
     ) -> Mapping[str, object]:
         """Send a request; see `Server`."""
+        ...
+
+    def following(self, task_id: str) -> AbstractContextManager[TaskChanges]:
+        """Collect what the server notifies of a task in the block."""
+        ...
+
+    async def listen_to(self, task_id: str) -> None:
+        """Ask the server for the changes of a task, and wait until it has ended that, or refused it."""
         ...
 
     async def answers(self, asked: Mapping[str, object]) -> Mapping[str, object]:
@@ -86,18 +120,26 @@ class _Task:
         self._shown = ""
         self._count = 0
         self._answered: set[str] = set()
+        self._is_listening = False
 
     async def result(self, task: Mapping[str, object]) -> Mapping[str, object]:
         """Follow it from a state to its result."""
-        while True:
-            self._show(task.get("statusMessage"))
-            found = await (self._of_whole(task) if self._is_whole else self._of_handle(task))
-            if found is not None:
-                return found
-            wait_ms = task.get("pollIntervalMs" if self._is_whole else "pollInterval")
-            wait_s = wait_ms / 1000 if is_number(wait_ms) else _USUAL_POLL_S
-            await trio.sleep(min(max(wait_s, _LEAST_POLL_S), _LONGEST_POLL_S))
-            task = await self._state()
+        task_id = self._named["taskId"]
+        with self._server.following(task_id) as changes:
+            async with open_flat_nursery() as nursery:
+                while True:
+                    self._show(task.get("statusMessage"))
+                    found = await (self._of_whole(task) if self._is_whole else self._of_handle(task))
+                    if found is not None:
+                        nursery.cancel_scope.cancel()
+                        return found
+                    wait_ms = task.get("pollIntervalMs" if self._is_whole else "pollInterval")
+                    wait_s = wait_ms / 1000 if is_number(wait_ms) else _USUAL_POLL_S
+                    if self._is_whole and wait_s > LISTENED_WAIT_S and not self._is_listening:
+                        self._is_listening = True
+                        nursery.start_soon(self._server.listen_to, task_id)
+                    await changes.wait(min(max(wait_s, _LEAST_POLL_S), _LONGEST_POLL_S))
+                    task = await self._state()
 
     def _show(self, message: object) -> None:
         if isinstance(message, str) and message != self._shown:

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, NothingCame
 from pinnace_fuzz.acp.playing import TIMEOUT_S, AcpKit, for_reports, greeting, play
-from pinnace_fuzz.acp.reading import AcpScenario, load
+from pinnace_fuzz.acp.reading import load
 from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.acp.scenario import AcpScenario
 from pinnace_fuzz.acp.schema import SCHEMAS
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.agent_process import AgentGone
@@ -38,7 +39,18 @@ OURS: Final = "pinnace"
 """What `agentInfo.name` is of this project's agent."""
 SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status", "archive")
 """Those that a scenario may need."""
-OF_OURS: Final = ("files", "forms", "logins", "subagents", "steering", "approval", "cancels", "mcp-names", "pinnace")
+OF_OURS: Final = (
+    "files",
+    "forms",
+    "logins",
+    "subagents",
+    "steering",
+    "approval",
+    "cancels",
+    "mcp-names",
+    "fake",
+    "pinnace",
+)
 """What no capability says, and this project's agent has."""
 
 
@@ -194,6 +206,7 @@ def _offered(offers: Mapping[str, Any]) -> dict[str, bool]:
     return {
         **{name: sessions.get(name) is not None for name in SESSION_CAPABILITIES},
         "auth-status": auth.get("status") is not None,
+        "providers": offers.get("providers") is not None,
         "logout": auth.get("logout") is not None,
         "mcp-acp": (as_object(offers.get("mcpCapabilities")) or {}).get("acp") is True,
         "load": offers.get("loadSession") is True,
@@ -208,6 +221,7 @@ def _offered_v2(offers: Mapping[str, Any], result: Mapping[str, Any]) -> dict[st
         **{name: (sessions or {}).get(name) is not None for name in SESSION_CAPABILITIES},
         **dict.fromkeys(("list", "resume", "close"), sessions is not None),
         "auth-status": auth.get("status") is not None,
+        "providers": offers.get("providers") is not None,
         "auth": bool(result.get("authMethods")),
         "mcp-acp": (as_object((sessions or {}).get("mcp")) or {}).get("acp") is not None,
     }

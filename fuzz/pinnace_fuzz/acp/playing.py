@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple, assert_never
 from pinnace_fuzz.acp.agent import AcpAgent, AgentEnded, Message, NothingCame
 from pinnace_fuzz.acp.client_servers import mcp_outcome
 from pinnace_fuzz.acp.conversation import Conversation, conversation
-from pinnace_fuzz.acp.reading import (
+from pinnace_fuzz.acp.rules import is_bound
+from pinnace_fuzz.acp.scenario import (
     FOLDERS,
     AcpScenario,
     AnswersShown,
@@ -44,7 +45,6 @@ from pinnace_fuzz.acp.reading import (
     Update,
     UserMessages,
 )
-from pinnace_fuzz.acp.rules import is_bound
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.harness.login_server import LoginServer
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
@@ -164,6 +164,7 @@ class _Player:
         folders["other"].mkdir(exist_ok=True)
         self._folders = {name: folders[name] for name in FOLDERS}
         self._holes = Holes(folders, "")
+        self._holes.keep("llm", llm.base_url)
         for line in scenario.llm:
             llm.add(kit.adapter.in_its_words(self._holes.answer(line.answer)))
         self._ids: dict[str, int] = {}
@@ -454,6 +455,11 @@ class _Player:
         text = short(next((request.body[each] for each in _CONVERSATIONS if request.body.get(each)), None), 1_000_000)
         faults = [f"{each!r} is not in it" for each in step.has if self._holes.filled(each) not in text]
         faults += [f"{each!r} is in it" for each in step.lacks if self._holes.filled(each) in text]
+        if not request.path.startswith(step.path):
+            faults.append(f"its path is {request.path}, and not below {step.path}")
+        for name, value in step.headers.items():
+            if (found := request.headers.get(name, "")) != value:
+                faults.append(f"its header {name} is {found!r}, not {value!r}")
         if faults:
             raise _Broken(f"request {step.number} to the model: {'; '.join(faults)}", step.rules)
 

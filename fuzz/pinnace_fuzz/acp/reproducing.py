@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pinnace_fuzz.acp import reading as steps
+from pinnace_fuzz.acp import scenario as steps
 from pinnace_fuzz.acp.playing import greeting
+from pinnace_fuzz.acp.reading import read_scenario
 from pinnace_fuzz.judge.adapter import LaunchOptions
-from pinnace_fuzz.judge.reports.reproducing import CanNotStandAlone, Play, filled, kept, quoted, written
+from pinnace_fuzz.judge.reports.reproducing import MODEL, CanNotStandAlone, Play, filled, kept, quoted, written
 from pinnace_fuzz.judge.scenarios.holes import Holes
 from pinnace_fuzz.judge.scenarios.shapes import as_object
 
@@ -46,7 +47,7 @@ def play_of(scenario: Mapping[str, Any]) -> Play:
         CanNotStandAlone: A script can't play it.
         FieldError: It is none.
     """
-    found = steps.read_scenario(scenario)
+    found = read_scenario(scenario)
     if found.login is not None:
         raise CanNotStandAlone("needs a server of logins")
     options = LaunchOptions(session="new", files=found.files, arguments=found.arguments)
@@ -68,6 +69,7 @@ class _Client:
     def starts(self, holes: Holes) -> Sequence[str]:
         """Return what it does, for each start of the agent."""
         self._holes, self._count = holes, 0
+        holes.keep("llm", MODEL)
         found = [[":"]]
         for step in self._scenario.client:
             if isinstance(step, steps.Kill):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.options import EditorOptions
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentPipes, HostedProcess
@@ -44,7 +45,14 @@ class Agents:
     """Starts agents with the environment of this process."""
 
     def __init__(
-        self, nursery: trio.Nursery, words: tuple[str, ...], options: "Options", release: str, *, is_persistent: bool
+        self,
+        nursery: trio.Nursery,
+        words: tuple[str, ...],
+        options: "Options",
+        release: str,
+        providers: ClientProviders,
+        *,
+        is_persistent: bool,
     ) -> None:
         """Start nothing yet.
 
@@ -53,12 +61,14 @@ class Agents:
             words: The command line of every agent.
             options: What it says.
             release: Of this program.
+            providers: Those that the client has set.
             is_persistent: Whether sessions have files, which agents of the host need.
         """
         self._nursery = nursery
         self._words = words
         self._options = options
         self._release = release
+        self._providers = providers
         self._is_persistent = is_persistent
         self._umask = os.umask(0o077)
         os.umask(self._umask)
@@ -166,5 +176,5 @@ class Agents:
     def _start(self, cwd: str, *words: str, servers: str | None = None) -> AgentLaunch:
         # In mode rpc, with records as small as they can be: the last value of an option counts.
         arguments = (*self._words, *words, "--mode", "rpc", "--protocol", "1.5")
-        environment = os.environ if servers is None else {**os.environ, _SERVERS_VARIABLE: servers}
-        return AgentLaunch(arguments, cwd, environment, self._umask)
+        given = {**self._providers.variables(), **({} if servers is None else {_SERVERS_VARIABLE: servers})}
+        return AgentLaunch(arguments, cwd, {**os.environ, **given} if given else os.environ, self._umask)

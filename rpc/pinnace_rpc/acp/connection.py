@@ -21,6 +21,7 @@ from pinnace_rpc.acp.keys import UsersKeys, logs_in_to
 from pinnace_rpc.acp.library import Library, check_folder, unknown_session
 from pinnace_rpc.acp.logins import Logins, can_show_code
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.session import Session, open_session
 from pinnace_rpc.acp.translation.jsonrpc import (
     AUTH_REQUIRED,
@@ -69,6 +70,7 @@ class Connection:
         outbox: Outbox,
         agents: Agents,
         keys: UsersKeys,
+        providers: ClientProviders,
         library: Library | None,
         client: Client,
     ) -> None:
@@ -79,6 +81,7 @@ class Connection:
             outbox: Takes what is written for the client.
             agents: Starts agents.
             keys: Of the user.
+            providers: Those that the client sets.
             library: The stored sessions; None: none are kept.
             client: What the client has said of itself.
         """
@@ -86,6 +89,7 @@ class Connection:
         self._outbox = outbox
         self._agents = agents
         self._keys = keys
+        self._providers = providers
         self._library = library
         self._client = client
         self._translation = client.translation
@@ -187,8 +191,12 @@ class Connection:
                     "unarchive": self._unarchive,
                 }
                 self._begin(request.id, partial(works[operation], library, params))
-            case "auth_status":
-                self._begin(request.id, self._auth_status)
+            case "auth_status" | "list_providers":
+                listed = partial(trio.to_thread.run_sync, self._providers.listed)
+                self._begin(request.id, self._auth_status if operation == "auth_status" else listed)
+            case "set_provider" | "disable_provider":
+                change = self._providers.set if operation == "set_provider" else self._providers.disable
+                self._outbox.respond(request.id, change(params))  # at once: a session that is asked for next has it
             case "list":
                 self._check_stored(request.method)
                 self._begin(request.id, partial(self._list, params))

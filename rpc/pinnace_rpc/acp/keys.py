@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pinnace_rpc.acp.logins import can_show_code
+from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.translation.abilities import Abilities
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.shown import Json
@@ -27,9 +28,10 @@ _OFFLINE: Final = "offline"
 class UsersKeys:
     """The credentials of the user that has started this process."""
 
-    def __init__(self, options: "Options") -> None:
-        """Read nothing yet; `options` are those of the agents."""
+    def __init__(self, options: "Options", providers: ClientProviders) -> None:
+        """Read nothing yet; `options` are those of the agents, `providers` those that the client has set."""
         self._options = options
+        self._providers = providers
 
     def offer(self, release: str, abilities: Abilities, *, is_persistent: bool) -> Offer:
         """Return what a client is offered.
@@ -143,10 +145,9 @@ class UsersKeys:
         return None if model is None else str(model["provider"])
 
     def _registry(self, stored: "AuthFile | None" = None) -> "ModelRegistry":
-        from pinnace_agent.config.models.catalog import read_catalog
         from pinnace_agent.config.models.models import ModelRegistry
 
-        return ModelRegistry(read_catalog(_folder() / "models.json"), stored or _stored(), os.environ)
+        return ModelRegistry(self._providers.catalog(), stored or _stored(), os.environ)
 
 
 def logs_in_to(login: ProviderLogin) -> bool:

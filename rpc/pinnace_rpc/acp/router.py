@@ -16,6 +16,7 @@ from pinnace_rpc.acp.keys import UsersKeys
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.logins import can_show_code
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.translation.jsonrpc import (
     INVALID_REQUEST,
     UNSUPPORTED_VERSION,
@@ -71,6 +72,7 @@ class Router:
         outbox: Outbox,
         agents: Agents,
         keys: UsersKeys,
+        providers: ClientProviders,
         library: Library | None,
         release: str,
     ) -> None:
@@ -81,6 +83,7 @@ class Router:
             outbox: Takes what is written for the client.
             agents: Starts agents.
             keys: Of the user.
+            providers: Those that the client sets.
             library: The stored sessions; None: none are kept.
             release: Of this program.
         """
@@ -88,6 +91,7 @@ class Router:
         self._outbox = outbox
         self._agents = agents
         self._keys = keys
+        self._providers = providers
         self._library = library
         self._release = release
         self._connection: Connection | None = None
@@ -161,7 +165,9 @@ class Router:
         translation.check_request(request.id, params, is_newer=requested > translation.version)
         client = Client(translation, translation.abilities(params))
         offer = self._keys.offer(self._release, client.abilities, is_persistent=self._library is not None)
-        self._connection = Connection(self._nursery, self._outbox, self._agents, self._keys, self._library, client)
+        self._connection = Connection(
+            self._nursery, self._outbox, self._agents, self._keys, self._providers, self._library, client
+        )
         if can_show_code(client.abilities) and self._keys.may_have_extensions():
             self._held, self._described = [], trio.Event()
             self._nursery.start_soon(self._describe, request, self._connection, translation, offer, self._described)

@@ -15,6 +15,7 @@ from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.acp.keys import UsersKeys
 from pinnace_rpc.acp.library import Library
 from pinnace_rpc.acp.outbox import Outbox
+from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.router import Router
 from pinnace_rpc.acp.translation.jsonrpc import CANCELLED, RequestError
 from pinnace_rpc.options.options import Options, StartupError
@@ -74,8 +75,10 @@ class _Server:
             nursery.start_soon(self._watch_signals)
             async with trio.open_nursery() as agents:
                 release = program_version()
-                starter = Agents(agents, self._words, self._options, release, is_persistent=self._library is not None)
-                router = Router(agents, self._outbox, starter, UsersKeys(self._options), self._library, release)
+                options, providers, library = self._options, ClientProviders(self._options), self._library
+                starter = Agents(agents, self._words, options, release, providers, is_persistent=library is not None)
+                keys = UsersKeys(options, providers)
+                router = Router(agents, self._outbox, starter, keys, providers, library, release)
                 agents.start_soon(self._read, router)
                 await self._ending.wait()
                 router.end_turns()

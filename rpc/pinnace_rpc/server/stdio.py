@@ -85,11 +85,12 @@ _borrowed: Final[list[int]] = []
 
 
 def end_start() -> None:
-    """Say that all is loaded: it stays, and is not searched for garbage, which is collected from now on.
+    """Say that all is loaded: it is not searched for garbage, which is collected from now on.
 
-    The command line starts every mode without collecting; each mode that runs for long calls this before it serves.
+    The command line starts without collecting; each mode that runs for long calls this before it serves.
     """
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 

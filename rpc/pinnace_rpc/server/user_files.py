@@ -6,6 +6,8 @@ by a start without extensions.
 """
 
 import os
+import sys
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -68,7 +70,7 @@ class UserFiles:
         Raises:
             ClientError: One of the files has a mistake, which the error names. Nothing is changed.
         """
-        found = load_configuration(environment(), self._cwd, approved=self._options.approved)
+        found = load_configuration(_variables(), self._cwd, approved=self._options.approved)
         if found.mistakes:
             raise errors.ClientError("\n".join(found.mistakes), errors.ErrorCode.INVALID_CONFIGURATION)
         return partial(self._use, found)
@@ -91,7 +93,7 @@ class UserFiles:
         if is_trusted:
             self._warnings.forget("project_trust", str(folder))
         if is_trusted and folder == self._cwd:
-            self.configuration = load_configuration(environment(), self._cwd, approved=True)
+            self.configuration = load_configuration(_variables(), self._cwd, approved=True)
             self._reader.use_settings(self.configuration.settings)
         if not is_remembered:
             return
@@ -186,6 +188,12 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[st
         former, own = as_object(merged.get(name)), as_object(value)
         merged[name] = value if former is None or own is None else _merged(former, own)
     return merged
+
+
+def _variables() -> Mapping[str, str]:
+    """Return the environment, and where routes of providers were taken out of it, that there were some."""
+    routes = sys.modules.get("pinnace_agent.config.models.routes")
+    return environment() if routes is None else ChainMap({routes.VARIABLE: ""}, environment())
 
 
 def _given(options: Options) -> "Sequence[GivenFlag]":

@@ -5,6 +5,7 @@ so nothing is lost or counted twice, wherever a crash cuts. It ends with the cal
 to R-SUB-06, R-SUB-08 to R-SUB-10.
 """
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -506,10 +507,16 @@ def children_of(options: Options, configuration: Configuration, cwd: Path) -> Ch
         str(cwd),
         is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, env)),
         key_provider=lambda: configuration.registry.given_key_provider,
-        withheld={name: env[name] for name in WITHHELD_VARIABLES if name in env},
+        withheld={**_routes(), **{name: env[name] for name in WITHHELD_VARIABLES if name in env}},
         most=settings.max_subagents,
         depth=settings.max_subagent_depth,
     )
+
+
+def _routes() -> Mapping[str, str]:
+    """Return the variable of the providers' routes: a sub-agent has those of its parent."""
+    routes = sys.modules.get("pinnace_agent.config.models.routes")
+    return {} if routes is None else routes.taken_variables()
 
 
 async def _make_file(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:

@@ -1,14 +1,15 @@
 """How a task of a server is followed: its pace, its failures, its end."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from pinnace_agent.mcp.ports import CallTimedOut, Challenge, LinkLost, NeedsAuth, NotConnected, ServerError
-from pinnace_agent.mcp.tasks import outcome
+from pinnace_agent.mcp.tasks import TaskChanges, outcome
 
 Answer = Mapping[str, object] | Exception
 TASK: Mapping[str, object] = {"taskId": "t", "status": "working", "pollIntervalMs": 2000}
@@ -22,6 +23,12 @@ class Scripted:
     def __init__(self, *answers: Answer) -> None:
         self._answers = list(answers)
         self.asked: list[tuple[str, float]] = []
+        self.changes = TaskChanges()
+        self.listened: list[str] = []
+        self.announced_s: Sequence[float] = ()
+        """The waits between changes that are notified to those who listen."""
+        self.notifies = 0
+        """How many requests a change is notified during."""
         self.params: list[Mapping[str, object]] = []
 
     async def request(
@@ -31,10 +38,25 @@ class Scripted:
         self.asked.append((method, trio.current_time()))
         self.params.append(params)
         await trio.lowlevel.checkpoint()
+        if self.notifies:
+            self.notifies -= 1
+            self.changes.add()
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    @contextmanager
+    def following(self, task_id: str) -> Generator[TaskChanges]:
+        assert task_id == "t"
+        yield self.changes
+
+    async def listen_to(self, task_id: str) -> None:
+        self.listened.append(task_id)
+        for wait_s in self.announced_s:
+            await trio.sleep(wait_s)
+            self.changes.add()
+        await trio.sleep_forever()
 
     async def answers(self, asked: Mapping[str, object]) -> Mapping[str, object]:
         return {key: {"action": "decline"} for key in asked}
@@ -65,6 +87,32 @@ async def test_a_server_is_asked_at_the_pace_that_it_suggests_within_bounds(
     assert {"content": []} == await outcome(server, {**BEGUN, "pollIntervalMs": interval}, None)
     times = [0.0, *(time for _, time in server.asked)]
     assert waits == pytest.approx([after - before for before, after in itertools.pairwise(times)])
+
+
+async def test_a_notified_change_ends_the_wait_where_it_is_long_enough_to_ask_for_notifications(
+    autojump_clock: MockClock,
+) -> None:
+    state = {**TASK, "pollIntervalMs": 60_000}
+    server = Scripted(state, state, DONE)
+    server.announced_s = (5, 5, 5)
+
+    assert {"content": []} == await outcome(server, {**BEGUN, "pollIntervalMs": 60_000}, None)
+    assert ["t"] == server.listened
+    assert [5.0, 10.0, 15.0] == pytest.approx([time for _, time in server.asked])
+    short = Scripted(DONE)
+    await outcome(short, {**BEGUN, "pollIntervalMs": 1000}, None)
+    assert [] == short.listened
+
+
+async def test_a_notification_that_comes_while_the_state_is_asked_for_is_not_lost(autojump_clock: MockClock) -> None:
+    """Nor does a server that notifies without end have it asked for without a pause; of 2025-11-25."""
+    working, done = {"taskId": "t", "status": "working", "pollInterval": 9000}, {"taskId": "t", "status": "completed"}
+    server = Scripted(working, working, done, {"content": []})
+    server.notifies = 3
+
+    assert {"content": []} == await outcome(server, {"task": working}, None)
+    assert [] == server.listened
+    assert [9.0, 9.1, 9.2, 9.2] == pytest.approx([time for _, time in server.asked])
 
 
 @pytest.mark.parametrize("lost", [LinkLost("cut"), NotConnected("away"), CallTimedOut()])

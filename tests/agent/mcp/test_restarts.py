@@ -41,6 +41,9 @@ class Listed:
         self.listened_s.append(trio.current_time())
         await self.heard()
 
+    async def listen_to(self, task_id: str) -> None:
+        raise AssertionError(task_id)
+
     def declare(self, schemas: Mapping[str, Mapping[str, object]]) -> Mapping[str, str]:
         del schemas
         return {}

@@ -17,8 +17,9 @@ import pytest
 from pinnace_fuzz.acp import observer, observer_v2
 from pinnace_fuzz.acp.agent import LINE_RULE, SCHEMA_RULE
 from pinnace_fuzz.acp.playing import AcpKit, play
-from pinnace_fuzz.acp.reading import NEEDS, AcpScenario, load, read_file
+from pinnace_fuzz.acp.reading import load, read_file
 from pinnace_fuzz.acp.rules import rules
+from pinnace_fuzz.acp.scenario import NEEDS, AcpScenario
 from pinnace_fuzz.judge.adapter import adapter
 from pinnace_fuzz.judge.cli import main
 from pinnace_fuzz.judge.playing.load import LoadMeter
@@ -91,7 +92,13 @@ FAULTS = {
     "logs-in-anyhow": ("R-ACP-80", "AUT/a-method-that-was-not-offered"),
     "hides-failed-logins": ("R-ACP-81", "AUT/no-server"),
     "leaves-its-code-open": ("R-ACP-82", "AUT/cancelled"),
-    "needs-no-login": ("R-ACP-83", "AUT/a-logout-without-a-login"),
+    "needs-one-login": ("R-ACP-83", "AUT/a-session-needs-a-login-again"),
+    "needs-no-login": ("R-ACP-92", "AUT/a-logout-without-a-login"),
+    "shows-its-first-address": ("R-ACP-93", "PRO/listed"),
+    "sets-any-provider": ("R-ACP-94", "PRO/set-an-unknown-provider"),
+    "keeps-its-headers": ("R-ACP-95", "PRO/routed"),
+    "lists-the-disabled": ("R-ACP-96", "PRO/disabled"),
+    "disables-what-it-knows": ("R-ACP-97", "PRO/disabled"),
     "keeps-its-status": ("R-ACP-84", "AUT/in-and-out"),
     "offers-all-logins": ("R-ACP-85", "AUT/the-methods-offered"),
     "lists-the-archived": ("R-ACP-86", "SES/archive"),
@@ -158,6 +165,8 @@ FAULTS_V2 = {
     "hides-answers-of-servers": ("R-ACP-89", "MCP2/a-tool"),
     "keeps-asking-servers": ("R-ACP-90", "MCP2/a-cancelled-call"),
     "needs-every-server": ("R-ACP-91", "MCP2/a-server-that-is-not-served"),
+    "keeps-its-headers": ("R-ACP-95", "PRO2/routed"),
+    "lists-the-disabled": ("R-ACP-96", "PRO2/disabled"),
     "saves-at-its-end": ("R-ACP-43", "KIL2/after-a-turn"),
     "stays-locked": ("R-ACP-44", "KIL2/in-a-tool"),
     "accepts-before-it-saves": ("R-ACP-132", "KIL2/while-the-model-is-silent"),

@@ -21,12 +21,14 @@ from tests.fuzz.acp.tiny_acp_base import (  # see above
     ABILITIES,
     BEGUN,
     LOCK,
+    PROVIDER_METHODS,
     REPLIES,
     STORE,
     Refused,
     answer_of_model,
     ask,
     call_server,
+    check_provider,
     is_wrong,
     mcp_tools,
     names_servers,
@@ -298,6 +300,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
             "sessionCapabilities": sessions,
             "mcpCapabilities": {"acp": True},
             "auth": {"status": {}, "logout": {}},
+            "providers": {},
         },
         "authMethods": [{"id": LOGIN, "name": "Log in"}] if can_show_code() or is_wrong("offers-all-logins") else [],
         "agentInfo": {"name": "tiny", "version": "1"},
@@ -388,7 +391,10 @@ def auth_status(_: dict[str, Any]) -> dict[str, Any]:
 
 # Logins.
 
-is_logged_in = [True]
+MODELS = Path(os.environ["HOME"]).parent / "agent" / "models.json"
+HAS_KEY = not MODELS.exists()
+"""Whether there is one without a login, as far as the scenario lets this agent have it."""
+is_logged_in = [HAS_KEY]
 LOGINS: dict[Any, "asyncio.Task[None]"] = {}
 LOGIN = "login-xai"
 
@@ -460,7 +466,7 @@ def authenticate(params: dict[str, Any], identity: Any) -> None:
 
 
 def log_out(_: dict[str, Any]) -> dict[str, Any]:
-    is_logged_in[0] = False
+    is_logged_in[0] = is_wrong("needs-one-login")
     return {}
 
 
@@ -477,6 +483,7 @@ async def new(params: dict[str, Any]) -> dict[str, Any]:
     cwd = params["cwd"]
     if not is_logged_in[0] and not is_wrong("needs-no-login"):
         raise Refused(-32000, "log in first")
+    check_provider()
     if not isinstance(cwd, str) or not (is_wrong("any-folder") or (Path(cwd).is_absolute() and Path(cwd).is_dir())):
         raise Refused(-32602, "cwd: no folder")
     session = Session(f"s{next(numbers)}-{os.getpid()}", cwd)
@@ -495,6 +502,7 @@ OTHERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "_session/steering": steer,
     "auth/status": auth_status,
     "logout": log_out,
+    **PROVIDER_METHODS,
 }
 METHODS |= {*OTHERS, "authenticate"}
 

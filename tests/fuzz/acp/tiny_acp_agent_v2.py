@@ -21,12 +21,14 @@ from tests.fuzz.acp.tiny_acp_base import (  # see above
     BEGUN,
     FAULTS,
     LOCK,
+    PROVIDER_METHODS,
     REPLIES,
     STORE,
     Refused,
     answer_of_model,
     ask,
     call_server,
+    check_provider,
     is_wrong,
     mcp_tools,
     names_servers,
@@ -310,7 +312,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     return {
         "protocolVersion": version if is_wrong("any-version") else 2,
         "info": {"name": "tiny", "version": "2"},
-        "capabilities": {"session": {"delete": {}, "archive": {}, "mcp": {"acp": {}}}, "auth": {}},
+        "capabilities": {"session": {"delete": {}, "archive": {}, "mcp": {"acp": {}}}, "auth": {}, "providers": {}},
         "authMethods": methods if has_terminal else methods[:1],
     }
 
@@ -328,6 +330,7 @@ def options(current: str = "m1") -> list[dict[str, Any]]:
 
 
 async def new(params: dict[str, Any]) -> dict[str, Any]:
+    check_provider()
     session = Session(f"s{next(numbers)}-{os.getpid()}", folder(params))
     session.tools = await mcp_tools(params.get("mcpServers", []))
     SESSIONS[session.id] = session
@@ -428,6 +431,7 @@ METHODS: dict[str, Any] = {
     "session/set_config_option": set_option,
     "tool_call/cancel": lambda params: cancel_one(params, "toolCallId"),
     "terminal/cancel": lambda params: cancel_one(params, "terminalId"),
+    **PROVIDER_METHODS,
 }
 if is_wrong("has-no-login"):
     del METHODS["auth/login"]

@@ -103,11 +103,12 @@ def save_all(sessions: dict[str, Any]) -> None:
 
 async def ask_model(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> AsyncIterator[Any]:
     """Ask the model once; give text, thinking, calls and the finish reason as they come."""
-    address = urlsplit(os.environ["OPENAI_BASE_URL"])
+    address = urlsplit(ROUTE["baseUrl"])
     body = json.dumps({"model": "m1", "stream": True, "messages": messages, "tools": tools}).encode()
     reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=2**24)
     try:
         head = f"POST {address.path}/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in ROUTE["headers"].items())
         writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         if b" 200 " not in await reader.readline():
             raise Refused(-32603, "the model has failed")
@@ -118,6 +119,48 @@ async def ask_model(messages: list[dict[str, Any]], tools: list[dict[str, Any]])
                 yield choice
     finally:
         writer.close()
+
+
+ROUTE: dict[str, Any] = {"baseUrl": os.environ["OPENAI_BASE_URL"], "headers": {}}
+"""Of the one provider, `fake`; empty: it is disabled."""
+
+
+def list_providers(_: dict[str, Any]) -> dict[str, Any]:
+    provider: dict[str, Any] = {"providerId": "fake", "supported": ["openai"], "required": False}
+    if ROUTE or is_wrong("lists-the-disabled"):
+        address = os.environ["OPENAI_BASE_URL"] if is_wrong("shows-its-first-address") else ROUTE.get("baseUrl", "")
+        provider["current"] = {"apiType": "openai", "baseUrl": address}
+    return {"providers": [provider]}
+
+
+def set_provider(params: dict[str, Any]) -> dict[str, Any]:
+    is_known = params["providerId"] == "fake" and params["apiType"] == "openai"
+    if not (is_known and params["baseUrl"].startswith("http")) and not is_wrong("sets-any-provider"):
+        raise Refused(-32602, "no such provider, protocol or address")
+    former = ROUTE.get("headers", {}) if is_wrong("keeps-its-headers") else {}
+    ROUTE.update(baseUrl=params["baseUrl"], headers={**former, **params.get("headers", {})})
+    return {}
+
+
+def disable_provider(params: dict[str, Any]) -> dict[str, Any]:
+    if params["providerId"] == "fake":
+        ROUTE.clear()
+    elif is_wrong("disables-what-it-knows"):
+        raise Refused(-32602, "no such provider")
+    return {}
+
+
+def check_provider() -> None:
+    """Refuse a session that no model would answer."""
+    if not ROUTE:
+        raise Refused(-32000, "the provider is disabled")
+
+
+PROVIDER_METHODS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "providers/list": list_providers,
+    "providers/set": set_provider,
+    "providers/disable": disable_provider,
+}
 
 
 async def answer_of_model(

@@ -3,41 +3,33 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from pinnace_fuzz import process_tree
 from pinnace_fuzz.process_tree import ORPHANS, RUN_VARIABLE, kill_each, processes_of, processes_with
 
-Children = Iterator[tuple[int, list[str]]]
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 @pytest.mark.parametrize("is_meanwhile", [False, True])
-def test_a_process_of_a_run_that_begins_beside_is_of_no_other(
-    monkeypatch: pytest.MonkeyPatch, is_meanwhile: bool
-) -> None:
+def test_a_process_of_a_run_that_begins_beside_is_of_no_other(is_meanwhile: bool) -> None:
     """Also if it is started while the processes are looked at."""
-    children = process_tree._children
     started: list[subprocess.Popen[bytes]] = []
 
     def begin() -> None:
         ORPHANS.begin("other")
         started.append(subprocess.Popen(SLEEPS, start_new_session=True))
 
-    def begin_and_look() -> Children:
+    def begin_and_look() -> process_tree.Stats:
         begin()
-        return children()
+        return process_tree.all_stats()
 
     with ORPHANS.adopted():
         ORPHANS.begin("own")
-        if is_meanwhile:
-            monkeypatch.setattr(process_tree, "_children", begin_and_look)
-        else:
+        if not is_meanwhile:
             begin()
-        found = ORPHANS.of("own")
-        monkeypatch.undo()
+        found = ORPHANS.of("own", begin_and_look if is_meanwhile else process_tree.all_stats)
         ORPHANS.end("other")
         ORPHANS.end("own")
         kill_each(each.pid for each in started)

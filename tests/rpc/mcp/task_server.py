@@ -36,6 +36,7 @@ STATES: dict[str, list[dict[str, Any]]] = {
     "is_empty": [{"status": "working"}, {"status": "completed"}],
     "lasts": [{"status": "working", "statusMessage": "begun"}],
     "dies": [{"status": "working"}],
+    "notifies": [{"status": "working"}, {"status": "working"}, {"status": "completed", "result": DONE}],
 }
 places: dict[str, int] = {}
 discovered: set[str] = set()
@@ -49,7 +50,7 @@ def state_of(task: str, *, advances: bool) -> dict[str, Any]:
     interval = "pollIntervalMs" if discovered else "pollInterval"
     kept = now if discovered else {key: now[key] for key in ("status", "statusMessage") if key in now}
     return {"taskId": task, "createdAt": "2026-11-29T00:00:00Z", "lastUpdatedAt": "2026-11-29T00:00:00Z"} | kept | {
-        interval: 1, "ttlMs" if discovered else "ttl": None,
+        interval: 60_000 if task.startswith("notifies") else 1, "ttlMs" if discovered else "ttl": None,
     }  # fmt: skip
 
 
@@ -89,10 +90,25 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 received(sys.stdin.readline())
             result: dict[str, Any] = now.get("result", DONE)
             return result
+        case "subscriptions/listen":
+            acknowledged = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"}
+            send({**acknowledged, "params": {"notifications": params["notifications"]}})
+            raise Unanswered
         case "tasks/update" | "tasks/cancel":
             return {}
         case _:
             raise ValueError(f"no method {method}")
+
+
+class Unanswered(Exception):
+    """The answer comes later, or never."""
+
+
+def notify(result: dict[str, Any]) -> None:
+    """Report the state of a task that works and is of a tool that notifies, as soon as it was said."""
+    task = result if discovered else result.get("task", result)
+    if str(task.get("taskId")).startswith("notifies") and task["status"] == "working":
+        send({"method": "notifications/tasks" if discovered else "notifications/tasks/status", "params": task})
 
 
 def received(line: str) -> None:
@@ -116,5 +132,9 @@ for line in sys.stdin:
         if discovered:
             result = {"resultType": "complete", **result}
         send({"id": message["id"], "result": result})
+        if message["method"] == "tasks/get" or not discovered:
+            notify(result)
+    except Unanswered:
+        pass
     except ValueError as error:
         send({"id": message["id"], "error": {"code": -32601, "message": str(error)}})

@@ -79,6 +79,16 @@ def test_the_result_of_a_task_is_that_of_its_call(with_servers: Start, log: Path
         assert [] == sent(log, "tasks/result")
 
 
+def test_a_notified_change_is_asked_for_at_once(with_servers: Start, log: Path, version: str) -> None:
+    """R-MCP-11: by the pace that the server suggests, the task would outlast the run."""
+    pi = with_servers({"tasks": entry(log, version)}, [call("notifies"), DONE], "--max-run-seconds", "30")
+    prompt(pi, "go")
+
+    assert [("the result", False)] == results(pi)
+    listened = [each["notifications"] for each in sent(log, "subscriptions/listen")]
+    assert ([{"taskIds": ["notifies-0"]}] if version == "2026-07-28" else []) == listened
+
+
 def test_the_user_is_asked_once_and_the_answer_reaches_the_task(with_servers: Start, log: Path, version: str) -> None:
     pi = started(with_servers, log, version, "asks")
     assert pi.request({"type": "prompt", "message": "go"})["success"]

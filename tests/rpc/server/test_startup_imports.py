@@ -118,6 +118,8 @@ def test_an_idle_agent_has_loaded_no_http_client(loaded: Loaded) -> None:
 
 def test_the_first_prompt_loads_what_its_request_needs(loaded: Loaded) -> None:
     assert LOADED_BY_A_REQUEST <= set(loaded.prompted)
+    # With which httpx would make a command line; they are installed here, for the tests.
+    assert {"click.core", "rich.console", "pygments.lexers"}.isdisjoint(loaded.prompted)
 
 
 def test_a_whole_run_with_a_tool_loads_nothing_that_validates_commands(agent: AgentStarter) -> None:

@@ -143,7 +143,7 @@ class ModelRegistry:
             from pinnace_agent.config.models.unusable import name_left_out
 
             if (left_out := name_left_out(self._catalog.left_out, request)) is not None:
-                return Resolution(error=f"{left_out} is left out, since models.json describes it with a mistake.")
+                return Resolution(error=f"{left_out}.")
         found = PatternResolver(self, self.is_usable).resolve(request)
         if found.model is not None and not self._is_supported(found.model):
             name, api = full_name(found.model), found.model["api"]

@@ -3,8 +3,8 @@
 Decides connections, timeouts and accepted certificates; has no access to requests. HTTP/1.1 only: one response is
 streamed at a time, and local servers support nothing else; HTTP/2 would need another package for no gain.
 
-httpx takes 150 ms to import and the certificates 100 ms to read, so both wait until they are needed, and are
-done in a thread. Certificates are not read for addresses that are not TLS.
+httpx takes 75 ms to import (without its command line: `lean_httpx`) and the certificates 100 ms to read, so both wait
+until they are needed, and are done in a thread. Certificates are not read for addresses that are not TLS.
 """
 
 import logging
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from pinnace_agent.llm.transport.bodies import ACCEPTED
+from pinnace_agent.llm.transport.lean_httpx import load_httpx
 from pinnace_agent.llm.transport.proxies import ProxyUnusable, proxy_for
 from pinnace_agent.redaction.policy import Secret
 
@@ -101,6 +102,7 @@ def _kind_for(base_url: str, *, is_direct: bool = False) -> _Kind:
 
 
 def _load(kind: _Kind) -> None:
+    load_httpx()
     import httpx
 
     import_module("pinnace_agent.llm.transport.connections")  # used by `_make`; loaded here, in a thread

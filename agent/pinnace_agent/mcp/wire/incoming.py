@@ -15,6 +15,7 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 from pydantic import ValidationError
 
 from pinnace_agent.config.server_entries import is_number
+from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.ports import LinkLost
 from pinnace_agent.mcp.wire.surrogates import without_lone_surrogates
@@ -32,8 +33,11 @@ class ServerListener(Protocol):
     def changed(self, what: str) -> None:
         """Take the change of a list: `tools`, `prompts` or `resources`."""
 
-    def listening(self) -> None:
-        """Take notice that the server reports changes of its lists from now on."""
+    def task_changed(self, task_id: str) -> None:
+        """Take a change of the state of a task."""
+
+    def listening(self, what: Mapping[str, object] | None) -> None:
+        """Take notice of the changes that the server reports from now on; None: all that it was asked for."""
 
     def refused(self, request_id: object) -> None:
         """Take notice that the server has answered a request with an error."""
@@ -133,8 +137,11 @@ class IncomingMessages:
                 self._listener.changed("prompts")
             case "notifications/resources/list_changed" | "notifications/resources/updated":
                 self._listener.changed("resources")
+            case "notifications/tasks/status" | "notifications/tasks" if isinstance(task := params.get("taskId"), str):
+                self._listener.task_changed(task)
             case "notifications/subscriptions/acknowledged":
-                self._listener.listening()
+                what = params.get("notifications")
+                self._listener.listening(what if is_object(what) else None)
             case "notifications/cancelled":
                 return False
             case _:

@@ -46,7 +46,7 @@ from mcp_types import (
 from pydantic import FileUrl, ValidationError
 
 from pinnace_agent.config.server_entries import Protocol
-from pinnace_agent.files.relaxed_json import is_object
+from pinnace_agent.files.relaxed_json import is_list, is_object
 from pinnace_agent.mcp.ports import (
     CallTimedOut,
     Challenge,
@@ -75,6 +75,7 @@ _MOST_ROUNDS: Final = 10
 _LISTEN: Final = "subscriptions/listen"
 _LISTENED: Final[Mapping[str, str]] = {"tools": "toolsListChanged", "prompts": "promptsListChanged"}
 """The lists whose changes matter, and what asks for them."""
+_LISTENED_TASKS: Final = "taskIds"
 _NAMED_BY: Final[Mapping[str, str]] = {**NAME_BEARING_METHODS, **NAMED_BY}
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
@@ -159,9 +160,16 @@ class _Connection:
     def changed(self, what: str) -> None:
         self._hooks.changed(what)
 
-    def listening(self) -> None:
-        for what in self.announces:  # what has changed before is not reported
-            self._hooks.changed(what)
+    def task_changed(self, task_id: str) -> None:
+        self._hooks.task_changed(task_id)
+
+    def listening(self, what: Mapping[str, object] | None) -> None:
+        for each in self.announces:  # what has changed before is not reported
+            if what is None or what.get(_LISTENED[each]) is True:
+                self._hooks.changed(each)
+        tasks = None if what is None else what.get(_LISTENED_TASKS)
+        for task_id in tasks if is_list(tasks) else ():
+            self._hooks.task_changed(str(task_id))
 
     def refuse(self, request_id: object, text: str) -> None:
         assert isinstance(request_id, int | str)
@@ -308,8 +316,13 @@ class _Connection:
                 raise ServerError(REFUSED, f"it asks for {str(method)[:100]}, which is not offered")
 
     async def listen(self) -> None:
+        await self._listen({_LISTENED[each]: True for each in self.announces})
+
+    async def listen_to(self, task_id: str) -> None:
+        await self._listen({_LISTENED_TASKS: [task_id]})
+
+    async def _listen(self, wanted: Mapping[str, object]) -> None:
         number = next(self._numbers)
-        wanted = {_LISTENED[each]: True for each in self.announces}
         headers = {MCP_PROTOCOL_VERSION_HEADER: self.protocol, MCP_METHOD_HEADER: _LISTEN}
         assert self._dispatcher is not None
         try:

@@ -32,7 +32,8 @@ from pinnace_fuzz.script import Hang as HangPiece
 from pinnace_spec.printable import printable
 
 _ROOT: Final = "@ROOT@"
-_MODEL: Final = "@MODEL@"
+MODEL: Final = "@MODEL@"
+"""Stands for the address of the model's server."""
 _AGENT: Final = "@AGENT@"
 _KEPT: Final = re.compile(r"@KEPT-([\w.\-]+)@")
 _GATE: Final = re.compile(r"\$\{gate:([\w.\-]+)\}")
@@ -146,7 +147,7 @@ def quoted(text: str) -> str:
     """Return a word of the shell; the places of the home and of the model are filled when it runs."""
     word_ = "'" + text.replace("'", "'\\''") + "'"
     word_ = _KEPT.sub('\'"$(cat "$t/kept-\\1")"\'', word_)
-    return word_.replace(_ROOT, "'\"$t\"'").replace(_MODEL, "'\"$u\"'")
+    return word_.replace(_ROOT, "'\"$t\"'").replace(MODEL, "'\"$u\"'")
 
 
 def kept(name: str) -> str:
@@ -171,7 +172,7 @@ def _script(found: Found, report: AgentReport, adapter: Adapter, read: Reader, h
             raise CanNotStandAlone(f"is of the adapter {adapter.name}, which starts another program")
 
         def placed(text: str) -> str:
-            return text.replace(str(root), _ROOT).replace(_NO_MODEL, _MODEL)
+            return text.replace(str(root), _ROOT).replace(_NO_MODEL, MODEL)
 
         places = {**prepared.folders, **{each: prepared.folders["work"].with_name(each) for each in play.folders}}
         holes = Holes({name: Path(placed(str(path))) for name, path in places.items()}, "")
@@ -213,7 +214,7 @@ _MODEL_LINE: Final = (
     'python3 "$d/model.py" "$t" & m=$!; until [ -s "$t/port" ]; do sleep 0.1; done; u=http://127.0.0.1:$(cat "$t/port")'
 )
 _FILL_LINE: Final = (
-    f'grep -rlE \'@(ROOT|MODEL)@\' "$t" | while read -r f; do sed "s|{_ROOT}|$t|g;s|{_MODEL}|$u|g" "$f" '
+    f'grep -rlE \'@(ROOT|MODEL)@\' "$t" | while read -r f; do sed "s|{_ROOT}|$t|g;s|{MODEL}|$u|g" "$f" '
     '> "$t/filled"; cat "$t/filled" > "$f"; done'
 )
 

@@ -37,6 +37,9 @@ Operation: TypeAlias = Literal[
     "archive",
     "unarchive",
     "auth_status",
+    "list_providers",
+    "set_provider",
+    "disable_provider",
 ]
 """What a client can ask for, by whatever method."""
 

@@ -15,8 +15,9 @@ OnCrash = Literal["pause", "continue"]
 """What the process after a crash does with queued messages: wait for the next accepted message, or deliver them."""
 
 
-OF_CONNECTION: Final = frozenset({"PINNACE_MCP_SERVERS"})
-"""Variables of what a client wants for as long as it is there: the MCP servers of an editor."""
+OF_CONNECTION: Final = frozenset({"PINNACE_MCP_SERVERS", "PINNACE_PROVIDER_ROUTES"})
+"""Variables of what a client wants for as long as it is there: the MCP servers of an editor, and where it sends the
+requests to providers."""
 
 
 class AgentLaunch(NamedTuple):

@@ -86,6 +86,7 @@ def test_capabilities_are_objects_and_methods_to_log_in_bring_both_methods(acp2:
             "archive": {},
         },
         "auth": {"status": {}},
+        "providers": {},
     }
     assert [(each["type"], each["methodId"]) for each in result["authMethods"]] == [("agent", "api-key")]
 

@@ -23,7 +23,7 @@ REQUIREMENTS: Final = {
     "ACP-INIT-001": f"{_VERSIONS}test_the_newest_version_that_the_client_has_is_chosen",
     "ACP-INIT-003": f"{_VERSIONS}test_the_newest_version_that_the_client_has_is_chosen",
     "ACP-INIT-201": f"{_VERSIONS}test_the_newest_version_that_the_client_has_is_chosen",
-    "ACP-INIT-202": f"{_HERE}test_a_client_that_asks_for_version_1_gets_it",
+    "ACP-INIT-202": "../test_requirements_v1.py::test_what_version_1_offers_and_answers",
     "ACP-INIT-203": f"{_VERSIONS}test_the_newest_version_that_the_client_has_is_chosen",
     "ACP-INIT-204": f"{_VERSIONS}test_capabilities_are_objects_and_methods_to_log_in_bring_both_methods",
     "ACP-SCHEMA-001": _EVERY,
@@ -107,10 +107,6 @@ def test_each_requirement_names_a_test_that_exists() -> None:
         if not re.search(rf"def {name}\(", (HERE / file).read_text(encoding="utf-8")):
             missing.append((requirement, place))
     assert missing == []
-
-
-def test_a_client_that_asks_for_version_1_gets_it(acp: StartAcp) -> None:
-    assert acp().call("initialize", protocolVersion=1)["protocolVersion"] == 1
 
 
 def test_sessions_are_listed_by_folder_and_deleted(acp2: StartAcp, work: Path) -> None:

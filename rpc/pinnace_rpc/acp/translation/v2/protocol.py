@@ -44,6 +44,9 @@ class Version2:
         "session/archive": "archive",
         "session/unarchive": "unarchive",
         "auth/status": "auth_status",
+        "providers/list": "list_providers",
+        "providers/set": "set_provider",
+        "providers/disable": "disable_provider",
         "session/set_config_option": "set_option",
         "session/prompt": "prompt",
         "tool_call/cancel": "cancel_call",
@@ -92,7 +95,7 @@ class Version2:
         return {
             "protocolVersion": self.version,
             "info": {"name": "pinnace", "title": "pinnace", "version": offer.release},
-            "capabilities": {"session": session, "auth": {"status": {}}},
+            "capabilities": {"session": session, "auth": {"status": {}}, "providers": {}},
             "authMethods": _methods(offer),
             "_meta": offered_details(),
         }
