@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
+from pinnace_agent.config.credentials.credentials import read_auth
 from pinnace_agent.config.credentials.known_keys import key_variables_of, keys_and_headers
 from pinnace_agent.config.models.builtin import all_key_variables
-from pinnace_agent.config.models.catalog import Catalog, read_catalog
+from pinnace_agent.config.models.catalog import read_catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.settings import LoadedSettings, Settings, settings_in
 from pinnace_agent.config.settings_reader import read_scope
@@ -89,12 +89,15 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     session_dir, notice = configured_session_dir(settings, env, cwd)
     if notice is not None:
         notices.append(Notice("settings", notice))
+    keys, headers = keys_and_headers(catalog, auth)
     return Configuration(
         replace(settings, session_dir=session_dir),
         ModelRegistry(catalog, auth, env),
         tuple(notices),
         trust.is_trusted,
-        frozenset() if settings.shell_provider_keys else _key_variables(catalog, auth),
+        frozenset()
+        if settings.shell_provider_keys
+        else key_variables_of(keys, [value for each in headers for value in each.values()]),
         refusals,
         tuple(text for each in diagnostics for text in each.mistakes()),
         others,
@@ -152,11 +155,6 @@ def _not_trusted(cwd: Path, trust: Trust) -> Sequence[Notice]:
     names = ", ".join(visible_line(str(path)) for path in gated)
     text = f"{visible_line(str(cwd))}: this project is not trusted, so what it brings is not read ({names})"
     return [Notice("project_trust", text, TRUST_REMEDY, str(cwd))]
-
-
-def _key_variables(catalog: Catalog, auth: AuthFile) -> frozenset[str]:
-    keys, headers = keys_and_headers(catalog, auth)
-    return key_variables_of(keys, [value for each in headers for value in each.values()])
 
 
 def configured_session_dir(settings: Settings, env: Mapping[str, str], cwd: Path) -> tuple[str | None, str | None]:
