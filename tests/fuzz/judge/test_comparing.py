@@ -393,17 +393,24 @@ def judged(out: Path, *words: str, faults: str = "", seed: int = 1) -> str:
     return str(out / "report.json")
 
 
+@pytest.fixture(scope="module")
+def without_fault(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two reports of an agent without a fault."""
+    folder = tmp_path_factory.mktemp("right")
+    return judged(folder / "right"), judged(folder / "again", seed=3)
+
+
 @pytest.mark.parametrize("fault", ["dies-of-null", "closes-stdin"])
 def test_a_fault_of_a_whole_agent_is_new_and_its_repeat_with_another_seed_is_not(
-    tmp_path: Path, fault: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, fault: str, without_fault: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In another order, too: two cases at a time."""
-    right = judged(tmp_path / "right")
+    right, again = without_fault
     first = judged(tmp_path / "first", faults=fault)
     second = judged(tmp_path / "second", "--jobs", "1", faults=fault, seed=2)
     capsys.readouterr()
 
-    assert 0 == main(["compare", right, judged(tmp_path / "again", seed=3)])
+    assert 0 == main(["compare", right, again])
     assert 1 == main(["compare", right, first])
     assert 0 == main(["compare", second, right])
     capsys.readouterr()
