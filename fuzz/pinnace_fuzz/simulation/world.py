@@ -135,8 +135,7 @@ class World:
 
     def session_files(self) -> dict[str, bytes]:
         """Return the session files, by name."""
-        folder = self.sessions.name
-        return {name: each for name, each in session_files(self.disk.contents()).items() if name.startswith(folder)}
+        return session_files(self.disk.contents(self.sessions.name))
 
     def find_lost(self) -> None:
         """Report messages that are in no file, or in more than they may be."""
@@ -178,7 +177,7 @@ class Span(Generic[FaultT]):
         self,
         live: Callable[[], Awaitable[None]],
         disk_faults: DiskFaults,
-        is_held: Callable[[trio.lowlevel.Task], bool] = lambda _: False,
+        is_held: Callable[[trio.lowlevel.Task], bool] | None = None,
     ) -> None:
         """Run it to its end, with a disk that fails."""
         world = self.world
@@ -210,8 +209,9 @@ class Span(Generic[FaultT]):
         trace = self.world.trace
         trace.time_s = self.world.begun_s + self.clock.current_time()
         trace.step(task)
-        for fault in self._at_step.pop(self._steps, ()):
-            self.strike(fault)
+        if self._steps in self._at_step:
+            for fault in self._at_step.pop(self._steps):
+                self.strike(fault)
 
     def on_operation(self, disk: ProcessDisk) -> None:
         """Count an operation of the disk."""

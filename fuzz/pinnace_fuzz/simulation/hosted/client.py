@@ -205,7 +205,7 @@ class HostedClient:
         around = self._around
         around.trace.note(f"{self.name} out", line.decode("utf-8", "replace"))
         try:
-            record = parse_record(line)
+            record = around.events.parse(line)
         except NotARecord as error:
             around.report("framing", f"not a record: {error}: {line[:200]!r}")
             return
@@ -343,7 +343,7 @@ async def audit(connection: Connection, around: Surroundings) -> None:
             while not reader.is_current and (received := await connection.to_client.receive_some()):
                 for line in [line for kind, each in frames.feed(received) if kind == "d" for line in lines.feed(each)]:
                     try:
-                        reader.take(parse_record(line), line)
+                        reader.take(around.events.parse(line), line)
                     except NotARecord as error:
                         around.report("framing", f"not a record: {error}: {line[:200]!r}")
         if limit.cancelled_caught or not reader.is_current:
