@@ -202,6 +202,7 @@ class Client:
             if message.is_accepted or message.is_elsewhere:
                 continue
             if self._draws.random() < (_SECOND_TRIES if message.is_rejected else _REPEATS):
+                message.is_rejected = False  # until the answer to this
                 await self._send(dict(message.command))
         for withdrawal in tuple(self._ledger.withdrawals.values()):
             if self._draws.random() < _REPEATS:
