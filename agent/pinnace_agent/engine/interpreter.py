@@ -490,7 +490,7 @@ class EffectInterpreter:
             case fx.StartCommand():
                 if self.extensions is not None:
                     text = self._owner(effect.ref).command_text(effect.ref)
-                    self.extensions.prompt_hooks.start_command(effect.ref, text)
+                    self.extensions.prompt_hooks.start_command(effect.ref, text, self.queue.behind_answers)
             case fx.CancelCommands():
                 if self.extensions is not None:
                     self.extensions.prompt_hooks.cancel_commands(self.chart.state.running_extension_commands)

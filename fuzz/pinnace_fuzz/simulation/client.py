@@ -5,7 +5,7 @@ text is unique, so that a delivery can be recognised. What was accepted, rejecte
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -134,7 +134,7 @@ class Deliveries:
 class Client:
     """The client during one life of the agent."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it sends to, and what it reports to
         self,
         draws: random.Random,
         trace: Trace,
@@ -143,6 +143,7 @@ class Client:
         from_agent: Pipe,
         report: Callable[[str, str], None],
         is_sent: Callable[[int], bool] = lambda _: True,
+        leases: Callable[[], Collection[str]] = tuple,
         *,
         has_dialogs: bool = False,
     ) -> None:
@@ -156,9 +157,11 @@ class Client:
             from_agent: Its stdout.
             report: Takes the source and the text of a finding.
             is_sent: Whether the command with this number is sent; it is drawn in any case.
+            leases: Returns the leases that the agent has.
             has_dialogs: Whether the agent has the extension that opens dialogs.
         """
         self._is_sent = is_sent
+        self._leases = leases
         self.steps: list[Step] = []
         """What has crossed the edge in this life."""
         self._draws = draws
@@ -270,6 +273,10 @@ class Client:
             case _:
                 return {"type": name}
 
+    def _replacing(self) -> list[str]:
+        """Return the ids of the commands that replace the session, and are not answered."""
+        return [key for key, command in self._owed.items() if command["type"] == "new_session"]
+
     def _message(self, name: str) -> Record:
         number = len(self._ledger.messages)
         text = draw_text(self._draws, number)
@@ -286,6 +293,8 @@ class Client:
         self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
         if self._dialogs is not None and command["type"] in _LEAVING:
             self._dialogs.leave()
+        if self._dialogs is not None and command.get("message", "").startswith("/ask "):
+            self._dialogs.follow(command, self._replacing())
         await self._write(command)
 
     async def _write(self, record: Record) -> None:
@@ -333,5 +342,8 @@ class Client:
             return
         if self._dialogs is not None and command["type"] in _LEAVING:
             self._dialogs.leave(is_answered=True)
+            self._dialogs.replaced(command["id"])
+        if command["type"] == "new_session" and not self._replacing() and len(leases := self._leases()) > 1:
+            self._report("leases", f"sessions were left, and their leases are held behind the answers: {leases}")
         if (problem := self._ledger.settle(command, response)) is not None:
             self._report("deliveries", problem)

@@ -6,7 +6,7 @@ without a time limit, and without an abort, it must be the answer. A late answer
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,6 +72,8 @@ class Dialogs:
         self._leaving = 0
         """How many of the commands that end dialogs are not answered."""
         self._by_title: dict[str, _Dialog] = {}
+        self._behind: dict[str, set[str]] = {}
+        """By the title of a dialog, the ids of the unanswered commands that replace the session before it is opened."""
 
     @property
     def is_open(self) -> bool:
@@ -85,6 +87,15 @@ class Dialogs:
         method, limit_s = self._draws.choice(_METHODS), self._draws.choice(_LIMITS_S)
         return {"type": "prompt", "message": f"/ask {self._count} {method} {limit_s}"}
 
+    def follow(self, command: Record, replacing: Collection[str]) -> None:
+        """A command that opens a dialog is sent behind others, which replace the session and are not answered."""
+        self._behind[f"ask {command['message'].split()[1]}"] = set(replacing)
+
+    def replaced(self, command_id: str) -> None:
+        """A command that replaces the session is answered."""
+        for ids in self._behind.values():
+            ids.discard(command_id)
+
     def take(self, record: Record) -> tuple[float, Record] | None:
         """Take a request; return after how many seconds which answer is sent, if one is."""
         if record["method"] == "notify":
@@ -93,6 +104,8 @@ class Dialogs:
         if record["method"] not in _METHODS:
             return None
         title, method = record["title"], record["method"]
+        if self._behind.get(title):
+            self._report("dialogs", f"{title!r} is opened, and the session that it belongs to is not announced yet")
         if title in self._by_title and not self._by_title[title].is_left:
             self._report("dialogs", f"the dialog {title!r} was opened twice")
         self._by_title[title] = _Dialog(record["id"], method, "timeout" in record, is_left=self._leaving > 0)

@@ -28,6 +28,7 @@ _MOST_CRASH_OPERATION: Final = 60
 _WITH_DIALOGS: Final = 0.15
 _EXTENSION_NAME: Final = "dialogs.py"
 _EXIT_S: Final = 30.0
+_LEASE: Final = ".lease"
 
 
 class Crash(NamedTuple):
@@ -126,7 +127,12 @@ class _Life(Span[Crash]):
         assert self._client is not None
         end = End("killed") if self.has_crashed else End("exit" if self._ended.is_set() else "hang", self._exit)
         for text in find_violations(
-            self._client.steps, end, is_fresh=is_fresh, has_failed=has_failed, has_extensions=self._has_dialogs
+            self._client.steps,
+            end,
+            left=left,
+            is_fresh=is_fresh,
+            has_failed=has_failed,
+            has_extensions=self._has_dialogs,
         ):
             world.report("observers", text)
         if not self.has_crashed:
@@ -157,6 +163,7 @@ class _Life(Span[Crash]):
             stdout,
             self.report,
             lambda number: world.parts.has(f"command:{self.number}.{number}"),
+            self._leases,
             has_dialogs=self._has_dialogs,
         )
         with self.scope:
@@ -169,6 +176,10 @@ class _Life(Span[Crash]):
                 if not self._ended.is_set():
                     self.report("stalled", f"the agent has not ended {_EXIT_S:.0f} s after the end of its stdin")
                 nursery.cancel_scope.cancel()
+
+    def _leases(self) -> Collection[str]:
+        """Return the leases that the agent has; none where a disk that fails may keep what is not saved from ending."""
+        return self._disk.open_names(_LEASE) if self._plan.disk == EMPTY_FAULTS else ()
 
     async def _serve(self, stdin: Pipe, stdout: Pipe) -> None:
         world = self.world
