@@ -70,7 +70,7 @@ def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
             yield f"{message_id} was returned to the client and is {'delivered' if delivered else 'queued'}"
 
     for by, message_ids in fates.withdrawn.items():
-        for message_id in sorted(message_ids if by in ledger.withdrawn else ()):
+        for message_id in sorted(message_ids if by in ledger.withdrawn - ledger.astride else ()):
             sent = ledger.messages.get(message_id)
             if sent is None or sent.is_returned or sent.is_elsewhere or sent.is_astride:
                 continue  # the session to which the command is repeated need not know it

@@ -307,6 +307,8 @@ class HostedClient:
     async def _send(self, connection: Connection, command: Record) -> None:
         line = encode_record(command)
         self._open.add(command["id"])
+        if command["type"] == "clear_queue":
+            self._around.ledger.open_withdrawals.add(command["by"])
         self._around.sessions.send(self.name, command)
         self._sent_s.setdefault(command["id"], self._around.trace.time_s)
         self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
