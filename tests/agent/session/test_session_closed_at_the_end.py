@@ -44,7 +44,11 @@ async def test_a_save_that_ends_behind_its_process_is_no_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its job has been reported as ended, and the disk answers afterwards."""
-    session, saving, saved = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path)), trio.Event(), trio.Event()
+    session, saving, saved = (
+        Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path)),
+        trio.Event(),
+        trio.Event(),
+    )
 
     async def sync() -> None:
         saving.set()

@@ -21,6 +21,7 @@ _FILE: Final = "agent/pinnace_agent/session/store/file.py"
 _FOLDERS: Final = "agent/pinnace_agent/files/folders.py"
 _APPEND: Final = "agent/pinnace_agent/session/store/append_file.py"
 _QUEUE: Final = "agent/pinnace_agent/session/queue/durable_queue.py"
+_MANAGER: Final = "agent/pinnace_agent/engine/session_manager.py"
 _RULES: Final = ("R-SES-05", "R-QUE-12")
 
 
@@ -117,8 +118,29 @@ DURABILITY_MUTANTS: Final = (
         "an-abort-is-answered-behind-the-next-run",
         "An abort waits for a flush that the message behind it has done, and that message's run is reported first.",
         _QUEUE,
-        "        if marks and session.file is not None and session.file.has_on_disk(marks[-1].write):\n",
-        "        if False:\n",
+        "        if close is None and marks and session.file",
+        "        if False and session.file",
+    ),
+    _fault(
+        "a-lease-outlives-the-answer",
+        "A session that was left is not free behind the answer of the command that has replaced it.",
+        _MANAGER,
+        "            self.queue.answer_behind(effect.ref, partial(self._close, former))\n",
+        "            pass\n",
+    ),
+    _fault(
+        "a-dialog-comes-before-its-session",
+        "What a command of an extension asks does not wait for the answer of the command that has begun the session.",
+        "agent/pinnace_agent/extension_host/prompt_hooks.py",
+        "        agent.jobs.start(_name(ref), behind_answers(work), ended)\n",
+        "        agent.jobs.start(_name(ref), work, ended)\n",
+    ),
+    _fault(
+        "a-queue-is-delivered-that-can-only-be-read",
+        "What is queued in a session to which nothing can be appended is delivered, and again by the next process.",
+        _QUEUE,
+        " or session.file.read_only is not None:",
+        ":",
     ),
 )
 

@@ -60,6 +60,7 @@ CAN_NOT_SHOW: Final[Mapping[str, str]] = {
 FOUND_OF_MODEL: Final = frozenset(
     """
     clear_not_synced refused_is_known duplicate_starts_run restored_runs late_fsync_lifts_pause abort_spares_delivery
+    refusal_not_synced
     """.split()
 )
 """Faults of the model that concern the agent, by the histories of agents, each within `AGENT_STEPS`."""
