@@ -1,9 +1,10 @@
 """The running statechart: flat state machines built from the transitions, behind one typed `step`.
 
-Each region is a flat synchronous `transitions.Machine`, one for all statecharts of a process: only the model, which has
-the name of the state, is of each. Its conditions are the guards; its only callback records which transition was taken.
-Both get the context of the step. The actions of the transition run after the state has changed, so that an error in one
-cannot hide a half-taken transition: it propagates out of `step`. Pure: no clock, no trio, no input or output.
+Each trigger of a region is a flat synchronous `transitions.Machine`, one for all statecharts of a process: only the
+model, which has the name of the state, is of each. Its conditions are the guards; its only callback records which
+transition was taken. Both get the context of the step. The actions of the transition run after the state has changed, so
+that an error in one cannot hide a half-taken transition: it propagates out of `step`. Pure: no clock, no trio, no input
+or output.
 
 A machine takes about 45 us more for the four steps of a prompt than with transitions stripped of their hooks: under 2 %
 of the time until its first delta. A read of 30 us would take twice as long, so rows that change nothing are taken
@@ -14,10 +15,9 @@ Must not know any state or trigger by name but `always` and the job triggers, wh
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from threading import Lock
 from typing import Final
 
-from transitions import Machine
+from transitions import Event, Machine, State
 
 from pinnace_spec.statechart.names import RUN_OPEN
 from pinnace_spec.statechart.transitions import (
@@ -93,43 +93,26 @@ def _note(row: Transition, context: StepContext) -> None:
     context.taken.append(row)
 
 
-class _Machine:
-    """The machine of a region, which gets the rows of a trigger when that comes for the first time.
-
-    Most processes never need most of them. Several threads may ask, each with a statechart of its own.
-    """
-
-    def __init__(self, region: Region) -> None:
-        self._region: Region = region
-        self._machine = Machine(
-            model=None, states=list(STATES[region]), initial=INITIAL[region], auto_transitions=False, send_event=False
-        )
-        self._known: set[str] = set()
-        self._adding = Lock()
-
-    def fire(self, name: str, model: _Region, context: StepContext) -> bool:
-        """Try the rows of a trigger; return whether one was taken."""
-        if name not in self._known:
-            with self._adding:
-                self._add(name)
-        return bool(self._machine.events[name].trigger(model, context))
-
-    def _add(self, name: str) -> None:
-        if name in self._known:  # by now
-            return
-        for rows in _ROWS[self._region, name].values():
-            for row in rows:
-                self._machine.add_transition(
-                    row.trigger,
-                    row.source,
-                    row.target,
-                    conditions=GUARDS[row.guard] if row.guard else None,
-                    after=partial(_note, row),
-                )
-        self._known.add(name)
+def _event(region: Region, name: str) -> Event:
+    """Return the rows of a trigger as a machine has them. Most processes never need most of them."""
+    machine = Machine(
+        model=None, states=_STATES[region], initial=INITIAL[region], auto_transitions=False, send_event=False
+    )
+    for rows in _ROWS[region, name].values():
+        for row in rows:
+            machine.add_transition(
+                row.trigger,
+                row.source,
+                row.target,
+                conditions=GUARDS[row.guard] if row.guard else None,
+                after=partial(_note, row),
+            )
+    return machine.events[name]
 
 
-_MACHINES: Final = {region: _Machine(region) for region in REGIONS}
+_STATES: Final = {region: [State(name) for name in STATES[region]] for region in REGIONS}
+# Whole ones alone, since several threads may have a statechart each.
+_EVENTS: Final[dict[tuple[Region, str], Event]] = {}
 
 
 class Chart:
@@ -268,7 +251,10 @@ class Chart:
         context.trigger = trigger
         context.taken.clear()
         model = self._regions[region]
-        if not _MACHINES[region].fire(trigger.name, model, context):
+        event = _EVENTS.get((region, trigger.name))
+        if event is None:
+            event = _EVENTS[region, trigger.name] = _event(region, trigger.name)
+        if not event.trigger(model, context):
             return False
         row = context.taken.pop()
         if self._on_row is not None:

@@ -16,6 +16,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import trio
 
+from pinnace_fuzz.session_verdict import Files
 from pinnace_fuzz.simulation.client import Ledger
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script, draw_settings
@@ -133,7 +134,7 @@ class World:
         """Give the model its script for a span."""
         (self.home / "script.json").write_bytes(draw_script(self.draws(f"model {number}"), trouble=trouble))
 
-    def session_files(self) -> dict[str, bytes]:
+    def session_files(self) -> Files:
         """Return the session files, by name."""
         return session_files(self.disk.contents(self.sessions.name))
 
