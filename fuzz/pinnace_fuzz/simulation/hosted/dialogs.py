@@ -1,10 +1,10 @@
 """Dialogs of an extension in a history of a host, as all its clients know them together.
 
 Each client that gets a request may answer it: at once, late, never, behind another one, or when it has come again in a
-replay; or it is gone before. Unless something has crashed, the prompt that opens a dialog is executed once, and the
-outcome is one of the answers that were sent, or what stands for none, after a time limit or a command that ends
-dialogs.
-After a crash a host sends prompts again, and no session knows one that a command of an extension has handled.
+replay; or it is gone before. The prompt that opens a dialog is executed once, and the outcome is one of the answers that
+were sent, or what stands for none, after a time limit or a command that ends dialogs. Behind a crash, or a connection
+that has ended without its answer, a prompt is given to the agent again, whose session does not know one that a command
+of an extension has handled.
 """
 
 import random
@@ -85,12 +85,16 @@ class SharedDialogs:
         self._leaving.discard((client, command["id"]))
         self._leave()
 
+    def repeat(self, command: Record) -> None:
+        """A command is sent once more."""
+        self._crashes_before.pop(f"ask {command['message'].split()[1]}", None)
+
     def cut(self) -> None:
         """Something has crashed."""
         self._crashes += 1
 
     def _is_whole(self, title: str) -> bool:
-        """Whether nothing has crashed since the command of a dialog was drawn; not for those of calls of tools."""
+        """Whether the command of a dialog was sent once, and nothing has crashed since; not for calls of tools."""
         return self._crashes_before.get(title) == self._crashes
 
     def _leave(self) -> None:
