@@ -1,10 +1,10 @@
 """Dialogs of an extension in a history of a host, as all its clients know them together.
 
 Each client that gets a request may answer it: at once, late, never, behind another one, or when it has come again in a
-replay; or it is gone before. The prompt that opens a dialog is executed once, and the outcome is one of the answers that
-were sent, or what stands for none, after a time limit or a command that ends dialogs. Behind a crash, or a connection
-that has ended without its answer, a prompt is given to the agent again, whose session does not know one that a command
-of an extension has handled.
+replay; or it is gone before. The prompt that opens a dialog is executed once, and the outcome is one of the answers
+that were sent, or what stands for none, after a time limit or a command that ends dialogs. Behind a crash, or a
+connection that has ended without its answer, a prompt is given to the agent again, whose session does not know one that
+a command of an extension has handled.
 """
 
 import random
