@@ -210,21 +210,10 @@ class SessionManager:
             # `choose` again: the models of extensions are registered only then.
             await extensions.begin(extensions.reason_of(plan.request), previous, choose)
         # What is queued is returned by this; what was sent behind the command is accepted, in the new session.
+        self.queue.replace(session, partial(self._agent.submit, InternalEvent("switch_ok", effect.job)))
         former.users -= 1
         self._former[former] = None
-        if former.file is not None and former.file.exists:
-            self.queue.answer_behind(effect.ref, partial(self._close, former))
-        self.queue.replace(session, partial(self._agent.submit, InternalEvent("switch_ok", effect.job)))
-        self.close_unused(but=former)
-
-    async def _close(self, former: Session, users: int) -> None:
-        """Close a session that was replaced, if nothing but the answer to that, its `users`, uses it.
-
-        Behind the answer another process may have the session.
-        """
-        if former in self._former and former.users <= users and _is_written(former):
-            del self._former[former]
-            await self._library.begin_close(former)()
+        self.close_unused()
 
     # DEVIATION D-74: the extensions of the session before are there until the new one is whole.
     async def _fill(self, extensions: "SessionExtensions", ref: int, session: Session) -> None:
@@ -309,15 +298,14 @@ class SessionManager:
             if session.file is not None:
                 session.file.announce_end()
 
-    def close_unused(self, *, but: Session | None = None) -> None:
+    def close_unused(self) -> None:
         """Close sessions that no job will append to any more, once all their entries are saved.
 
         Unsaved entries are kept: saving is tried again here, when the session is current again, and when the process
         ends.
         """
         for session in tuple(self._former):
-            is_left = session is but and session.file is not None and session.file.exists
-            if session.users == 0 and not is_left and _is_written(session):
+            if session.users == 0 and _is_written(session):
                 del self._former[session]
                 # If its task is cancelled before its first step, the end of the process closes it.
                 self._jobs.start(f"close:{id(session)}", self._library.begin_close(session), _nothing)

@@ -5,7 +5,7 @@ text is unique, so that a delivery can be recognised. What was accepted, rejecte
 """
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -141,7 +141,7 @@ class Deliveries:
 class Client:
     """The client during one life of the agent."""
 
-    def __init__(  # noqa: PLR0913 - what it sends to, and what it reports to
+    def __init__(
         self,
         draws: random.Random,
         trace: Trace,
@@ -150,7 +150,6 @@ class Client:
         from_agent: Pipe,
         report: Callable[[str, str], None],
         is_sent: Callable[[int], bool] = lambda _: True,
-        leases: Callable[[], Collection[str]] = tuple,
         *,
         has_dialogs: bool = False,
     ) -> None:
@@ -164,11 +163,9 @@ class Client:
             from_agent: Its stdout.
             report: Takes the source and the text of a finding.
             is_sent: Whether the command with this number is sent; it is drawn in any case.
-            leases: Returns the leases that the agent has.
             has_dialogs: Whether the agent has the extension that opens dialogs.
         """
         self._is_sent = is_sent
-        self._leases = leases
         self.steps: list[Step] = []
         """What has crossed the edge in this life."""
         self._draws = draws
@@ -350,7 +347,5 @@ class Client:
         if self._dialogs is not None and command["type"] in _LEAVING:
             self._dialogs.leave(is_answered=True)
             self._dialogs.replaced(command["id"])
-        if command["type"] == "new_session" and not self._replacing() and len(leases := self._leases()) > 1:
-            self._report("leases", f"sessions were left, and their leases are held behind the answers: {leases}")
         if (problem := self._ledger.settle(command, response)) is not None:
             self._report("deliveries", problem)

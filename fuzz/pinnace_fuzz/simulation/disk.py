@@ -234,14 +234,6 @@ class ProcessDisk:
         """How many descriptors it has open."""
         return len(self._open)
 
-    def open_names(self, ending: str) -> list[str]:
-        """Return the names of the files that it has open whose names end so."""
-        is_open = {id(each) for each in self._open.values()}
-        names = (item for folder in self.device.folders.values() for item in folder.now().items())
-        return sorted(
-            name for name, file in names if file is not None and name.endswith(ending) and id(file) in is_open
-        )
-
     # The functions of `os`.
 
     def open(self, path: Place, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:

@@ -27,7 +27,6 @@ _MOST_CRASH_STEP: Final = 4_000
 _MOST_CRASH_OPERATION: Final = 60
 _WITH_DIALOGS: Final = 0.15
 _EXIT_S: Final = 30.0
-_LEASE: Final = ".lease"
 
 
 class Crash(NamedTuple):
@@ -162,7 +161,6 @@ class _Life(Span[Crash]):
             stdout,
             self.report,
             lambda number: world.parts.has(f"command:{self.number}.{number}"),
-            self._leases,
             has_dialogs=self._has_dialogs,
         )
         with self.scope:
@@ -175,10 +173,6 @@ class _Life(Span[Crash]):
                 if not self._ended.is_set():
                     self.report("stalled", f"the agent has not ended {_EXIT_S:.0f} s after the end of its stdin")
                 nursery.cancel_scope.cancel()
-
-    def _leases(self) -> Collection[str]:
-        """Return the leases that the agent has; none where a disk that fails may keep what is not saved from ending."""
-        return self._disk.open_names(_LEASE) if self._plan.disk == EMPTY_FAULTS else ()
 
     async def _serve(self, stdin: Pipe, stdout: Pipe) -> None:
         world = self.world

@@ -88,7 +88,6 @@ class DurableQueue:
         self._former = session  # what a replacement returns is marked in its file
         self._agent = agent
         self._returning: set[int] = set()  # the commands whose answer waits for the disk
-        self._behind: dict[int, Callable[[int], Awaitable[None]]] = {}  # by the command, what its answer waits for, too
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
         self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
         self._not_returned: dict[int, NotReturned] = {}  # by the command
@@ -150,14 +149,6 @@ class DurableQueue:
 
         A crash of the machine could keep the message, and take the entry: the next process would go on from it.
         """
-        self._returning.add(ref)
-
-    def answer_behind(self, ref: int, close: Callable[[int], Awaitable[None]]) -> None:
-        """Let the answer of a command that replaces the session wait until the former one is closed, too (`answer`).
-
-        `close` gets how many users the former session has for the answer.
-        """
-        self._behind[ref] = close
         self._returning.add(ref)
 
     # Accepting.
@@ -290,12 +281,12 @@ class DurableQueue:
 
         So is what it returns, and that a message is left out. `answer` gets the messages of which that can't be saved.
         """
-        marks, close = self._returned.pop(ref, []), self._behind.pop(ref, None)
+        marks = self._returned.pop(ref, [])
         effects = [mark.effect for mark in marks]
         session = self._of(effects[0]) if effects else self._session
         # An abort is answered in one step with the start of the run of a message that has come, and was saved, behind
         # it. The records of that run must follow the answer (C-7), and the flush of the message was one of the mark.
-        if close is None and marks and session.file is not None and session.file.has_on_disk(marks[-1].write):
+        if marks and session.file is not None and session.file.has_on_disk(marks[-1].write):
             self._returning.remove(ref)
             answer(self._not_returned.pop(ref, None))
             self._report_answered()
@@ -305,12 +296,6 @@ class DurableQueue:
             return
 
         async def work() -> None:
-            if close is None or effects:
-                await save()
-            if close is not None:
-                await close(len(effects[:1]))
-
-        async def save() -> None:
             try:
                 await session.sync()
             except SaveError as error:

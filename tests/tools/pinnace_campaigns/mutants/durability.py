@@ -21,7 +21,6 @@ _FILE: Final = "agent/pinnace_agent/session/store/file.py"
 _FOLDERS: Final = "agent/pinnace_agent/files/folders.py"
 _APPEND: Final = "agent/pinnace_agent/session/store/append_file.py"
 _QUEUE: Final = "agent/pinnace_agent/session/queue/durable_queue.py"
-_MANAGER: Final = "agent/pinnace_agent/engine/session_manager.py"
 _RULES: Final = ("R-SES-05", "R-QUE-12")
 
 
@@ -118,15 +117,8 @@ DURABILITY_MUTANTS: Final = (
         "an-abort-is-answered-behind-the-next-run",
         "An abort waits for a flush that the message behind it has done, and that message's run is reported first.",
         _QUEUE,
-        "        if close is None and marks and session.file",
+        "        if marks and session.file",
         "        if False and session.file",
-    ),
-    _fault(
-        "a-lease-outlives-the-answer",
-        "A session that was left is not free behind the answer of the command that has replaced it.",
-        _MANAGER,
-        "            self.queue.answer_behind(effect.ref, partial(self._close, former))\n",
-        "            pass\n",
     ),
     _fault(
         "a-dialog-comes-before-its-session",
