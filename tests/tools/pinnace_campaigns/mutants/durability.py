@@ -11,10 +11,12 @@ from pinnace_campaigns.mutants.catalogue import AgentMutant
 TRIED_STEPS: Final = 120_000
 MORE_STEPS: Final = {
     "flushed-when-it-begins": 500_000,
+    "a-dialog-comes-before-its-session": 700_000,
+    "a-queue-is-delivered-that-can-only-be-read": 1_800_000,
     "torn-lines-are-continued": 250_000,
     "short-writes-are-whole": 250_000,
 }
-"""For faults that show only when the machine crashes between two flushes, or where a write was cut."""
+"""For faults that show only when the machine crashes between two flushes, where a write was cut, or a rare state."""
 
 _DURABILITY: Final = "agent/pinnace_agent/session/store/durability.py"
 _FILE: Final = "agent/pinnace_agent/session/store/file.py"
