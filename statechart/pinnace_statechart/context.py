@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pinnace_spec.statechart.transitions import Region
+from pinnace_spec.statechart.transitions import Region, Transition
 from pinnace_statechart.effects import Effect
 from pinnace_statechart.state import ExtendedState
 from pinnace_statechart.triggers import Command, InternalEvent, Trigger
@@ -17,6 +17,7 @@ class StepContext:
     trigger: Trigger = InternalEvent("always")
     effects: list[Effect] = field(default_factory=list[Effect])
     raised: list[Trigger] = field(default_factory=list[Trigger])  # triggers to take next in the same step
+    taken: list[Transition] = field(default_factory=list[Transition])  # by the machines, until their actions run
 
     @property
     def command(self) -> Command:

@@ -36,7 +36,7 @@ from pinnace_agent.tools.registry import ToolRegistry, all_active
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
 from pinnace_statechart.machine import Chart
-from pinnace_statechart.triggers import Command, InternalEvent, Trigger
+from pinnace_statechart.triggers import NO_REPLY, Command, InternalEvent, Trigger
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.approval.gate import ToolApproval
@@ -260,7 +260,7 @@ class EffectInterpreter:
             partial(self._runs.end_after_defect, text),
             partial(self._close_retry, text),
             partial(self._close_compaction, text),
-            self.sessions.drop_prompt,
+            partial(self.sessions.drop_prompt, NO_REPLY),
             self._stop_work,
             partial(self.internal_commands.refuse_all, text),
             partial(self._client.refuse_all, text),
@@ -397,8 +397,7 @@ class EffectInterpreter:
             case fx.Accept():
                 self._answer(effect)
             case fx.Refuse():
-                self._owner(effect.ref).refuse(effect)
-                self.sessions.answered(effect.ref)
+                self.queue.answer(effect.ref, lambda _: self._refuse(effect))
             case fx.AcceptCompact():
                 self._owner(effect.ref).accept_result(effect.ref, self.compactor.made())
             case fx.AnswerNavigation():
@@ -458,7 +457,7 @@ class EffectInterpreter:
             case fx.AppendPrompt():
                 self.sessions.append_prompt(effect.item)
             case fx.DropPrompt():
-                self.sessions.drop_prompt()
+                self.sessions.drop_prompt(effect.ref)
             case fx.MoveLeaf():
                 self._navigator.move(self.session)
             case fx.LeaveFailed():
@@ -491,7 +490,7 @@ class EffectInterpreter:
             case fx.StartCommand():
                 if self.extensions is not None:
                     text = self._owner(effect.ref).command_text(effect.ref)
-                    self.extensions.prompt_hooks.start_command(effect.ref, text)
+                    self.extensions.prompt_hooks.start_command(effect.ref, text, self.queue.behind_answers)
             case fx.CancelCommands():
                 if self.extensions is not None:
                     self.extensions.prompt_hooks.cancel_commands(self.chart.state.running_extension_commands)
@@ -524,6 +523,10 @@ class EffectInterpreter:
         if is_empty and self._return_again(effect, is_empty=True):
             return
         self.queue.answer(effect.ref, partial(self._accept, effect))
+
+    def _refuse(self, effect: fx.Refuse) -> None:
+        self._owner(effect.ref).refuse(effect)
+        self.sessions.answered(effect.ref)
 
     def _accept(self, effect: fx.Accept, kept: "NotReturned | None") -> None:
         """Answer with success, but for a `clear_queue` whose messages stay queued since that can't be saved."""

@@ -30,7 +30,7 @@ from pinnace_spec.records.messages import THINKING_LEVELS, SessionChange, Thinki
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
 from pinnace_statechart.queues import Item
-from pinnace_statechart.triggers import InternalEvent
+from pinnace_statechart.triggers import NO_REPLY, InternalEvent
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.confinement import PreparedFolder
@@ -90,14 +90,19 @@ class SessionManager:
             self._own_problem = error.text
             self.queue.prompt_dropped(item.message_id)  # a part of it may be in the file, and the rest will be
 
-    def drop_prompt(self) -> None:
-        """Take the message out of the branch, if it is there."""
+    def drop_prompt(self, ref: int) -> None:
+        """Take the message of a prompt out of the branch, if it is there; it is refused when that is on the disk.
+
+        Without a command (`NO_REPLY`) nothing waits for that.
+        """
         if self._own is not None:
             place, _ = self._own
             self._own = None
             message_id = self.session.tree.entries[place].get("messageId")
-            self.session.drop(place)
+            is_marked = self.session.drop(place)
             self.queue.prompt_dropped(str(message_id))
+            if is_marked and ref != NO_REPLY:
+                self.queue.answer_when_saved(ref)
 
     def take_prompt(self) -> tuple[UserMessage, str]:
         """Return the message of the prompt, which was accepted, and the id of its entry."""

@@ -4,12 +4,13 @@ Jobs of the statechart, which may wait, and report. The hooks within a run are t
 Rules R-EXT-03 to R-EXT-05.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import trio
 
+from pinnace_agent.core.jobs import Work
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.core.json_values import own_copy
 from pinnace_agent.extension_host.messages import MessageInjector, custom_message
@@ -153,8 +154,8 @@ class PromptHooks:
 
     # Commands.
 
-    def start_command(self, ref: int, text: str) -> None:
-        """Run the command that a message calls, in a task that no run waits for."""
+    def start_command(self, ref: int, text: str, behind_answers: Callable[[Work], Work]) -> None:
+        """Run the command that a message calls, behind what is being answered now, in a task that no run waits for."""
         agent, runner = self._agent, self._host.runner
         call = None if runner is None else runner.commands.find(text)
 
@@ -165,7 +166,7 @@ class PromptHooks:
         def ended(_cancelled: bool, _failure: BaseException | None) -> None:
             agent.submit(InternalEvent("command_ended", ref=ref))
 
-        agent.jobs.start(_name(ref), work, ended)
+        agent.jobs.start(_name(ref), behind_answers(work), ended)
 
     def cancel_commands(self, refs: Sequence[int]) -> None:
         """End commands that run."""

@@ -392,17 +392,19 @@ class Session:
             self._keep("context_edit", {"targetId": self.tree.entries[place]["id"], "replacement": None})
             self._rebuild()
 
-    def drop(self, place: int) -> None:
+    def drop(self, place: int) -> bool:
         """Take an accepted message out of the branch: the leaf goes back to where it was.
 
-        What is in the file stays there, as a branch of its own; a marker makes readers go on from the former leaf, and
-        the message's id unknown again. If the marker can't be saved, the message is taken out of the file: a crash
-        would leave it in the branch.
+        Returns whether it is out only when what was appended by this is on the disk (`sync`). What is in the file stays
+        there, as a branch of its own; a marker makes readers go on from the former leaf, and the message's id unknown
+        again. If the marker can't be saved, the message is taken out of the file: a crash would leave it in the branch.
         """
         if place == len(self.tree.entries) - 1 and (self.file is None or self.file.withdraw_last()):
             self.tree.remove_last(place)
             self.totals = RunningTotals()
+            is_marked = False
         else:
+            is_marked = True
             self.tree.leaf = self.tree.parent(place)
             left = self.tree.entries[place]
             # In one entry: a crash between two would leave a message out whose id is known, and which is so lost.
@@ -412,6 +414,7 @@ class Session:
             if failure is not None and place == len(self.tree.entries) - 1 and not self.take_back():
                 self.keep_custom(LEAF_MARKER, marker)
         self._rebuild()
+        return is_marked
 
     def take_back(self) -> bool:
         """Take the newest entry out of the session and out of its file; return whether that was possible."""

@@ -76,7 +76,6 @@ def main(  # noqa: PLR0913 - one for each option
     except (UnknownProgram, UnsupportedTrio) as error:
         click.echo(f"pinnace-simulate: {error}", err=True)
         sys.exit(_USAGE)
-    gc.freeze()  # what is loaded stays: each history collects its own garbage
     began_s, done, number, found = time.process_time(), 0, seed, 0
     while done < steps:
         play = (
@@ -86,6 +85,9 @@ def main(  # noqa: PLR0913 - one for each option
         )
         history = play([part for part in without.split(",") if part])
         done += history.steps
+        # What is loaded stays: each history collects its own garbage, and not what earlier ones have had loaded.
+        gc.collect()
+        gc.freeze()
         for _ in range(repeat - 1):
             again = play(without.split(","))
             done += again.steps

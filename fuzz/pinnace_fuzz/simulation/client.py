@@ -56,7 +56,7 @@ class SentMessage:
     """Not answered when a client of a host has replaced the session: repeated, it may be in two of them."""
     is_accepted: bool = False
     is_rejected: bool = False
-    """The last answer was an error."""
+    """The last answer was an error, and not that its outcome is unknown."""
     is_returned: bool = False
     """An answer has returned it."""
     is_sent_on: bool = False
@@ -75,6 +75,10 @@ class Ledger:
     """How many there were."""
     withdrawn: set[str] = field(default_factory=set[str])
     """The `by` of those that were answered with success."""
+    open_withdrawals: set[str] = field(default_factory=set[str])
+    """The `by` of those of clients of a host that are not answered."""
+    astride: set[str] = field(default_factory=set[str])
+    """Those that were not answered when the session was replaced: repeated, another session answers them."""
     is_trusted: bool = True
     """Whether no disk has failed until now."""
 
@@ -83,11 +87,13 @@ class Ledger:
         data = as_record(response.get("data"))
         if (message := self.messages.get(command.get("messageId", ""))) is not None:
             message.is_accepted = message.is_accepted or response["success"]
-            message.is_rejected = not response["success"]
+            is_unknown = response.get("outcome") == "unknown" or response.get("errorCode") == "outcome_unknown"
+            message.is_rejected = not (response["success"] or is_unknown)
             message.is_returned = message.is_returned or data.get("state") == "returned"
         if command["type"] == "clear_queue" and response["success"]:
             self.withdrawals.pop(command["by"], None)
             self.withdrawn.add(command["by"])
+            self.open_withdrawals.discard(command["by"])
         returned = data if command["type"] == "clear_queue" else as_record(data.get("cleared"))
         for text in (*(texts(returned, "steering") or ()), *(texts(returned, "followUp") or ())):
             if (message := self.by_text.get(text)) is None:
@@ -99,6 +105,7 @@ class Ledger:
         """A command is sent, or answered, that replaces the session."""
         for message in self.messages.values():
             message.is_astride = message.is_astride or not (message.is_accepted or message.is_rejected)
+        self.astride |= self.open_withdrawals
 
     def forget(self, command: Record) -> None:
         """Take notice that a command is not sent, now or later."""
@@ -202,6 +209,7 @@ class Client:
             if message.is_accepted or message.is_elsewhere:
                 continue
             if self._draws.random() < (_SECOND_TRIES if message.is_rejected else _REPEATS):
+                message.is_rejected = False  # until the answer to this
                 await self._send(dict(message.command))
         for withdrawal in tuple(self._ledger.withdrawals.values()):
             if self._draws.random() < _REPEATS:
@@ -269,6 +277,10 @@ class Client:
             case _:
                 return {"type": name}
 
+    def _replacing(self) -> list[str]:
+        """Return the ids of the commands that replace the session, and are not answered."""
+        return [key for key, command in self._owed.items() if command["type"] == "new_session"]
+
     def _message(self, name: str) -> Record:
         number = len(self._ledger.messages)
         text = draw_text(self._draws, number)
@@ -285,6 +297,8 @@ class Client:
         self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
         if self._dialogs is not None and command["type"] in _LEAVING:
             self._dialogs.leave()
+        if self._dialogs is not None and command.get("message", "").startswith("/ask "):
+            self._dialogs.follow(command, self._replacing())
         await self._write(command)
 
     async def _write(self, record: Record) -> None:
@@ -332,5 +346,6 @@ class Client:
             return
         if self._dialogs is not None and command["type"] in _LEAVING:
             self._dialogs.leave(is_answered=True)
+            self._dialogs.replaced(command["id"])
         if (problem := self._ledger.settle(command, response)) is not None:
             self._report("deliveries", problem)

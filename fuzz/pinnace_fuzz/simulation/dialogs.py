@@ -6,7 +6,7 @@ without a time limit, and without an abort, it must be the answer. A late answer
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,12 +40,26 @@ def extension(pi: ExtensionAPI) -> None:
         ctx.ui.notify(f"{title}={value}")
         return None if value else Block("denied")
 """
-_METHODS: Final = ("confirm", "select", "input")
+EXTENSION_NAME: Final = "dialogs.py"
+METHODS: Final = ("confirm", "select", "input")
 _LIMITS_S: Final = (0.0, 0.5, 5.0)
 _ANSWERS_S: Final = (0.0, 0.0, 0.3, 3.0, 20.0)
 """How long after a request it is answered."""
 _NEVER: Final = 0.2
-_NONE: Final = {"confirm": "False", "select": "None", "input": "None"}
+NONE: Final = {"confirm": "False", "select": "None", "input": "None"}
+
+
+def draw_answer(request: Record, draws: random.Random) -> tuple[float, Record] | None:
+    """Draw after how many seconds a client answers a request, and what; None: never."""
+    value = draws.choice(("a", "b"))
+    response: Record = {"type": "extension_ui_response", "id": request["id"]}
+    match request["method"]:
+        case "confirm":
+            response["confirmed"] = value == "a"
+        case _:
+            response["value"] = value
+    delay_s = draws.choice(_ANSWERS_S)
+    return None if draws.random() < _NEVER else (delay_s, response)
 
 
 @dataclass(slots=True)
@@ -72,6 +86,8 @@ class Dialogs:
         self._leaving = 0
         """How many of the commands that end dialogs are not answered."""
         self._by_title: dict[str, _Dialog] = {}
+        self._behind: dict[str, set[str]] = {}
+        """By the title of a dialog, the ids of the unanswered commands that replace the session before it is opened."""
 
     @property
     def is_open(self) -> bool:
@@ -82,29 +98,33 @@ class Dialogs:
     def command(self) -> Record:
         """Draw a command that opens a dialog."""
         self._count += 1
-        method, limit_s = self._draws.choice(_METHODS), self._draws.choice(_LIMITS_S)
+        method, limit_s = self._draws.choice(METHODS), self._draws.choice(_LIMITS_S)
         return {"type": "prompt", "message": f"/ask {self._count} {method} {limit_s}"}
+
+    def follow(self, command: Record, replacing: Collection[str]) -> None:
+        """A command that opens a dialog is sent behind others, which replace the session and are not answered."""
+        self._behind[f"ask {command['message'].split()[1]}"] = set(replacing)
+
+    def replaced(self, command_id: str) -> None:
+        """A command that replaces the session is answered."""
+        for ids in self._behind.values():
+            ids.discard(command_id)
 
     def take(self, record: Record) -> tuple[float, Record] | None:
         """Take a request; return after how many seconds which answer is sent, if one is."""
         if record["method"] == "notify":
             self._end(record["message"])
             return None
-        if record["method"] not in _METHODS:
+        if record["method"] not in METHODS:
             return None
         title, method = record["title"], record["method"]
+        if self._behind.get(title):
+            self._report("dialogs", f"{title!r} is opened, and the session that it belongs to is not announced yet")
         if title in self._by_title and not self._by_title[title].is_left:
             self._report("dialogs", f"the dialog {title!r} was opened twice")
         self._by_title[title] = _Dialog(record["id"], method, "timeout" in record, is_left=self._leaving > 0)
-        value = self._draws.choice(("a", "b"))
-        response: Record = {"type": "extension_ui_response", "id": record["id"]}
-        match method:
-            case "confirm":
-                response["confirmed"] = value == "a"
-            case _:
-                response["value"] = value
-        delay_s = self._draws.choice(_ANSWERS_S)
-        return None if self._draws.random() < _NEVER else (delay_s, {**response, "_title": title})
+        answer = draw_answer(record, self._draws)
+        return None if answer is None else (answer[0], {**answer[1], "_title": title})
 
     def answered(self, response: Record) -> Record:
         """An answer is sent; return the record of it."""
@@ -126,7 +146,7 @@ class Dialogs:
             self._report("dialogs", f"{text!r} is the outcome of a dialog that was not open")
             return
         dialog.is_over = True
-        none = _NONE[dialog.method]
+        none = NONE[dialog.method]
         may_be_none = dialog.has_limit or dialog.is_left
         if value != dialog.answer and not (value == none and may_be_none):
             self._report("dialogs", f"the outcome of {title!r} is {value}, and the answer was {dialog.answer}")

@@ -68,7 +68,7 @@ class _File:
 
     def __init__(self, number: int, content: bytes = b"") -> None:
         self.number = number
-        self.kept = content
+        self.kept = bytearray(content)
         self.changes: list[_Change] = []
         self.dropped = 0
         """So many changes, the first ones, a flush has failed to write: the kernel takes them for written."""
@@ -76,18 +76,16 @@ class _File:
         """The processes that have written, each once for all that it has written in a row."""
 
     def flush(self) -> None:
-        content = bytearray(self.kept)
-        pages = {page for change in self.changes[self.dropped :] for page in change.pages}
+        pages = {page for change in self.changes[self.dropped :] for page in change.pages} if self.dropped else ()
         for number, change in enumerate(self.changes):
-            _apply(content, change if number >= self.dropped else change.on(pages))
-        self.kept = bytes(content)
+            _apply(self.kept, change if number >= self.dropped else change.on(pages))
         self.changes.clear()
         self.dropped = 0
 
     def after_crash(self, draws: random.Random) -> bytes:
         content = bytearray(self.kept)
         if not self.changes:
-            return self.kept
+            return bytes(content)
         how = draws.random()
         count = len(self.changes) if how < 0.15 else 0 if how < 0.4 else draws.randrange(len(self.changes) + 1)
         for change in self.changes[:count]:
@@ -185,12 +183,12 @@ class Disk:
         self._restore(self.root, folders)
         self.note(f"power {' '.join(f'{name}:{size}' for name, size in self._sizes())}")
 
-    def contents(self) -> dict[str, bytes]:
-        """Return the files as a process sees them: path below the root -> content."""
-        return {str(path.relative_to(self.root)): path.read_bytes() for path in self._paths()}
+    def contents(self, folder: str = "") -> dict[str, bytes]:
+        """Return the files in a folder as a process sees them: path below the root -> content."""
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in self._paths(folder)}
 
-    def _paths(self) -> list[Path]:
-        return sorted(path for path in Path(self.root).rglob("*") if path.is_file())
+    def _paths(self, folder: str = "") -> list[Path]:
+        return sorted(path for path in Path(self.root, folder).rglob("*") if path.is_file())
 
     def _sizes(self) -> list[tuple[str, int]]:
         return [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._paths()]

@@ -12,7 +12,7 @@ import trio
 
 from pinnace_fuzz.session_verdict import queued_texts
 from pinnace_fuzz.simulation.client import Client
-from pinnace_fuzz.simulation.dialogs import EXTENSION
+from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults
 from pinnace_fuzz.simulation.oracles import find_unannounced, find_violations
 from pinnace_fuzz.simulation.program import Program
@@ -26,7 +26,6 @@ _MOST_ACTIONS: Final = 20
 _MOST_CRASH_STEP: Final = 4_000
 _MOST_CRASH_OPERATION: Final = 60
 _WITH_DIALOGS: Final = 0.15
-_EXTENSION_NAME: Final = "dialogs.py"
 _EXIT_S: Final = 30.0
 
 
@@ -52,7 +51,7 @@ def simulate(seed: int, program: Program, left_out: Collection[str] = ()) -> His
         world = World(seed, "", folder, log, left_out)
         has_dialogs = world.draws("dialogs").random() < _WITH_DIALOGS
         if has_dialogs:
-            (world.home / _EXTENSION_NAME).write_text(EXTENSION)
+            (world.home / EXTENSION_NAME).write_text(EXTENSION)
         lives = 0
         for number, plan in enumerate(_plans(world), 1):
             if not world.parts.has(f"life:{number}"):
@@ -126,7 +125,12 @@ class _Life(Span[Crash]):
         assert self._client is not None
         end = End("killed") if self.has_crashed else End("exit" if self._ended.is_set() else "hang", self._exit)
         for text in find_violations(
-            self._client.steps, end, is_fresh=is_fresh, has_failed=has_failed, has_extensions=self._has_dialogs
+            self._client.steps,
+            end,
+            left=left,
+            is_fresh=is_fresh,
+            has_failed=has_failed,
+            has_extensions=self._has_dialogs,
         ):
             world.report("observers", text)
         if not self.has_crashed:
@@ -172,7 +176,7 @@ class _Life(Span[Crash]):
 
     async def _serve(self, stdin: Pipe, stdout: Pipe) -> None:
         world = self.world
-        extension = ("--extension", str(world.home / _EXTENSION_NAME)) if self._has_dialogs else ()
+        extension = ("--extension", str(world.home / EXTENSION_NAME)) if self._has_dialogs else ()
         flags = (*world.flags, "--session-id", SESSION, *extension)
         seen = len(world.log.defects)
         try:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.session_verdict import Files, entries_of, own_operations, text_of
 from pinnace_fuzz.simulation.client import Ledger
-from pinnace_spec.observers.edge import as_record, out_kind
+from pinnace_spec.observers.edge import as_record, out_kind, shown
 from pinnace_spec.observers.judge import judge
 from pinnace_spec.observers.verdicts import Checks, End, Step
 from pinnace_spec.profiles.generations import generation
@@ -26,7 +26,9 @@ from pinnace_spec.profiles.generations import generation
 _PROFILE: Final = "pi"
 # Commands that take the queue out, or answer others with themselves.
 _WITHDRAWING: Final = frozenset({"clear_queue", "abort", "new_session"})
-_QUEUE_REPORTS: Final = "I-QUE-1"
+_DELIVERIES: Final = "I-QUE-2"
+_QUEUED_AGAIN: Final = frozenset({"I-QUE-1", "I-QUE-5"})
+_READ_ONLY: Final = "can only be read"
 _LEAF: Final = "pinnace.leaf"
 """Of entries that leave out what was written before them (R-SES-05)."""
 
@@ -68,7 +70,7 @@ def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
             yield f"{message_id} was returned to the client and is {'delivered' if delivered else 'queued'}"
 
     for by, message_ids in fates.withdrawn.items():
-        for message_id in sorted(message_ids if by in ledger.withdrawn else ()):
+        for message_id in sorted(message_ids if by in ledger.withdrawn - ledger.astride else ()):
             sent = ledger.messages.get(message_id)
             if sent is None or sent.is_returned or sent.is_elsewhere or sent.is_astride:
                 continue  # the session to which the command is repeated need not know it
@@ -78,7 +80,8 @@ def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
 def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str]:
     """Find that a queue which a former process has left is not reported by the second response (R-QUE-13).
 
-    A report before the first response counts too: it shows the same where the first command adds to the queue.
+    A report before the first response counts too: it shows the same where the first command adds to the queue. A
+    session that can only be read leaves its queue to the next process.
 
     Args:
         left: The messages that the session's file left queued when the agent was started.
@@ -87,6 +90,8 @@ def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str
     begun = next((step.number for step in steps if left and out_kind(step) == "agent_start"), 0)
     if begun and not any(_releases(step) for step in steps[:begun]):
         yield f"record {begun} begins a run, and only a former process has sent messages"
+    if any(out_kind(step) == "warning" and _READ_ONLY in step.line for step in steps):
+        return
     responses = [step for step in steps if out_kind(step) == "response"]
     first = responses[0] if left and responses else None
     if first is None:
@@ -105,14 +110,16 @@ def _releases(step: Step) -> bool:
 
 
 def find_violations(
-    steps: Sequence[Step], end: End, *, is_fresh: bool, has_failed: bool, has_extensions: bool
+    steps: Sequence[Step], end: End, *, left: Sequence[str], is_fresh: bool, has_failed: bool, has_extensions: bool
 ) -> Iterable[str]:
     """Judge the records of one life of the agent by the specification's observers.
 
-    Without their times: the client reads late, whenever the seed wants it. Where the disk has failed, without the
-    observer of the queue's reports: messages whose return can't be saved are queued again (R-QUE-12), which it takes
-    for others.
+    Without their times: the client reads late, whenever the seed wants it. Where the disk has failed, without those of
+    the queue's reports and of messages that are left: messages whose return can't be saved are queued again, paused
+    (R-QUE-12), which they take for others, and for ones that nothing holds. And without deliveries of messages that a
+    former process has left queued, where the first command releases them: they are reported behind its response.
     """
+    former = tuple(shown(text) for text in left)
     report = judge(
         steps,
         end,
@@ -120,7 +127,9 @@ def find_violations(
         Checks(is_fresh=is_fresh, is_ours=True, has_times=False, has_extensions=has_extensions),
     )
     for verdict in report.verdicts:
-        if verdict.level == "violation" and not (has_failed and verdict.invariant == _QUEUE_REPORTS):
+        if verdict.invariant == _DELIVERIES and any(text in verdict.text for text in former):
+            continue
+        if verdict.level == "violation" and not (has_failed and verdict.invariant in _QUEUED_AGAIN):
             yield f"{verdict.invariant} ({', '.join(verdict.rules)}): {verdict.text}"
 
 

@@ -129,7 +129,7 @@ class _Order(random.Random):
     A task that is held is in no list of trio's; it is among those that may run next when it is held no longer.
     """
 
-    def __init__(self, seed: int, is_held: Callable[[trio.lowlevel.Task], bool]) -> None:
+    def __init__(self, seed: int, is_held: Callable[[trio.lowlevel.Task], bool] | None) -> None:
         super().__init__(seed)
         self._is_held = is_held
         self._held: list[trio.lowlevel.Task] = []
@@ -137,16 +137,17 @@ class _Order(random.Random):
     def shuffle(self, x: MutableSequence[Any]) -> None:
         """Order a batch of tasks, in place."""
         x.extend(self._held)
-        super().shuffle(x)
-        self._held = [task for task in x if self._is_held(task)]
+        if len(x) > 1:
+            super().shuffle(x)
+        if self._is_held is None:
+            return
+        self._held = list(filter(self._is_held, x))
         if self._held:
             x[:] = [task for task in x if task not in self._held]
 
 
 @contextmanager
-def scheduled_by(
-    draws: random.Random, is_held: Callable[[trio.lowlevel.Task], bool] = lambda _: False
-) -> Generator[None]:
+def scheduled_by(draws: random.Random, is_held: Callable[[trio.lowlevel.Task], bool] | None = None) -> Generator[None]:
     """Let a generator decide the order of tasks and threads in the runs of trio that the body starts.
 
     One body at a time in a process: others would be scheduled by it too.
@@ -154,7 +155,7 @@ def scheduled_by(
     Args:
         draws: Decides.
         is_held: Whether a task must not run now, because its process is stopped. Asked whenever tasks are about to run;
-            a task of another process has to run afterwards for one to be seen that is held no longer.
+            a task of another process has to run afterwards for one to be seen that is held no longer. None: no task is.
     """
     check_trio()
     order, is_deterministic, threads = _RUN._r, _RUN._ALLOW_DETERMINISTIC_SCHEDULING, _THREADS.THREAD_CACHE

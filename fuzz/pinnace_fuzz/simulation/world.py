@@ -16,6 +16,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import trio
 
+from pinnace_fuzz.session_verdict import Files
 from pinnace_fuzz.simulation.client import Ledger
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script, draw_settings
@@ -133,10 +134,9 @@ class World:
         """Give the model its script for a span."""
         (self.home / "script.json").write_bytes(draw_script(self.draws(f"model {number}"), trouble=trouble))
 
-    def session_files(self) -> dict[str, bytes]:
+    def session_files(self) -> Files:
         """Return the session files, by name."""
-        folder = self.sessions.name
-        return {name: each for name, each in session_files(self.disk.contents()).items() if name.startswith(folder)}
+        return session_files(self.disk.contents(self.sessions.name))
 
     def find_lost(self) -> None:
         """Report messages that are in no file, or in more than they may be."""
@@ -178,7 +178,7 @@ class Span(Generic[FaultT]):
         self,
         live: Callable[[], Awaitable[None]],
         disk_faults: DiskFaults,
-        is_held: Callable[[trio.lowlevel.Task], bool] = lambda _: False,
+        is_held: Callable[[trio.lowlevel.Task], bool] | None = None,
     ) -> None:
         """Run it to its end, with a disk that fails."""
         world = self.world
@@ -210,8 +210,9 @@ class Span(Generic[FaultT]):
         trace = self.world.trace
         trace.time_s = self.world.begun_s + self.clock.current_time()
         trace.step(task)
-        for fault in self._at_step.pop(self._steps, ()):
-            self.strike(fault)
+        if self._steps in self._at_step:
+            for fault in self._at_step.pop(self._steps):
+                self.strike(fault)
 
     def on_operation(self, disk: ProcessDisk) -> None:
         """Count an operation of the disk."""

@@ -27,16 +27,20 @@ class Automaton:
 
     def feed(self, step: Step) -> list[Verdict]:
         """Take the next step and return its violations."""
-        self.fold.advance(step)
-        self._found = []
+        fold = self.fold
+        if step is not fold.step:
+            fold.advance(step)
         self.take(step)
-        return self._found
+        if not (found := self._found):
+            return []
+        self._found = []
+        return found
 
     def finish(self, end: End) -> list[Verdict]:
         """Take the end of the trace and return its violations."""
-        self._found = []
         self.end(end)
-        return self._found
+        found, self._found = self._found, []
+        return found
 
     def take(self, step: Step) -> None:
         """Judge a step; the fold has taken it."""

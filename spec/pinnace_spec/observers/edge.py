@@ -14,10 +14,17 @@ EMPTY: Final[Record] = {}
 _NOTHING: Final[Sequence[Any]] = ()
 # The length to which quoted texts are cut.
 _SHOWN_CHARACTERS: Final = 60
+_ONE_NAME: Final[Mapping[object, str]] = {
+    "auto_compaction_start": "compaction_start",
+    "auto_compaction_end": "compaction_end",
+}
 
 
 def as_record(value: object) -> Record:
     """Take an object as it is, anything else as an empty one."""
+    # Most are objects as a parser of JSON makes them: no question to an abstract class for these.
+    if isinstance(value, dict):
+        return cast(Record, value)
     return cast(Record, value) if isinstance(value, Mapping) else EMPTY
 
 
@@ -28,8 +35,7 @@ def is_object(value: object) -> bool:
 
 def text(record: Record, key: str) -> str:
     """Read a text; empty if there is none."""
-    value = record.get(key)
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value := record.get(key), str) else ""
 
 
 def inner(record: Record, key: str) -> Record:
@@ -86,10 +92,11 @@ def out_kind(step: Step) -> str:
 
     Compactions have one name here for all generations.
     """
-    if step.direction != "out" or step.record is None:
+    record = step.record
+    if record is None or step.direction != "out":
         return ""
-    kind = text(step.record, "type")
-    return kind.removeprefix("auto_") if kind.startswith("auto_compaction_") else kind
+    kind = record.get("type")
+    return _ONE_NAME.get(kind, kind) if isinstance(kind, str) else ""
 
 
 def id_key(value: object) -> str | None:

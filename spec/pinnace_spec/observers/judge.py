@@ -103,7 +103,10 @@ class Judge:
     def feed(self, step: Step) -> list[Verdict]:
         """Take the next step; return its violations."""
         self._steps += 1
-        found = [verdict for observer in self._observers for verdict in observer.feed(step)]
+        found: list[Verdict] = []
+        for observer in self._observers:
+            if verdicts := observer.feed(step):
+                found += verdicts
         self._verdicts += found
         return found
 

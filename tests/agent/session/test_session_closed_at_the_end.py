@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
 import trio
 
 from pinnace_agent.core.jobs import Jobs
@@ -37,6 +38,35 @@ async def test_one_whose_closing_was_cancelled_before_it_began_is_closed_all_the
     await sessions.close_all()
 
     assert not lease.exists()
+
+
+async def test_a_save_that_ends_behind_its_process_is_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its job has been reported as ended, and the disk answers afterwards."""
+    session, saving, saved = (
+        Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path)),
+        trio.Event(),
+        trio.Event(),
+    )
+
+    async def sync() -> None:
+        saving.set()
+        with trio.CancelScope(shield=True):
+            await saved.wait()
+
+    monkeypatch.setattr(session, "sync", sync)
+    async with trio.open_nursery() as nursery:
+        jobs = Jobs(nursery)
+        agent = cast("SessionOwner", SimpleNamespace(jobs=jobs))
+        profile, emitter = cast("AgentProfile", SimpleNamespace(registry=None)), cast("Emitter", None)
+        SessionManager(session, Library(None), profile, emitter, agent, lambda: None)
+        session.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
+        await saving.wait()
+        jobs.abandon()
+        saved.set()
+
+    assert [] == caplog.records
 
 
 def _replace(sessions: SessionManager, session: Session) -> None:

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from pinnace_fuzz.simulation.dialogs import Dialogs
+from pinnace_fuzz.simulation.hosted.dialogs import SharedDialogs
 
 REQUEST = {"type": "extension_ui_request", "id": "1", "method": "confirm", "title": "ask 1"}
 
@@ -55,3 +56,48 @@ def test_an_outcome_comes_once() -> None:
 
     assert 2 == len(found)
     assert not dialogs.is_open
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome", "is_found"),
+    [
+        ("", "True", False),
+        ("", "False", True),
+        ("abort", "False", False),
+        ("abort", "a", True),
+        ("again", "True", True),
+        ("crash", "a", False),
+        ("repetition", "a", False),
+    ],
+)
+def test_of_a_host_one_of_the_answers_is_the_outcome(event: str, outcome: str, is_found: bool) -> None:
+    """Unless something has ended the dialog; and its command is executed once, unless it was given again."""
+    found: list[str] = []
+    dialogs, draws = SharedDialogs(lambda _, text: found.append(text)), random.Random(0)
+    command = dialogs.command(draws)
+    dialogs.take(REQUEST, draws)
+    dialogs.answered({"id": "1", "confirmed": True})
+    match event:
+        case "abort":
+            dialogs.send("client", {"id": "c1", "type": "abort"})
+        case "again":
+            dialogs.take({**REQUEST, "id": "2"}, draws)
+        case "crash":
+            dialogs.cut()
+        case _:
+            dialogs.repeat(command if event else {"message": "/ask 2"})
+    dialogs.take(notify(f"ask 1={outcome}"), draws)
+
+    assert is_found == bool(found)
+
+
+def test_a_dialog_of_a_session_that_is_not_announced_is_found() -> None:
+    """The answer of the command that has begun it comes first."""
+    found: list[str] = []
+    dialogs = Dialogs(random.Random(0), lambda _, text: found.append(text))
+    dialogs.follow({"message": "/ask 1 confirm 0.0"}, ["c1"])
+    dialogs.take(REQUEST)
+    dialogs.replaced("c1")
+    dialogs.take(REQUEST)
+
+    assert ["'ask 1' is opened, and the session that it belongs to is not announced yet"] == found[:1]

@@ -1,6 +1,7 @@
 """Commands that a named client repeats: each is executed at most once, whatever has crashed between."""
 
 import errno
+import hashlib
 import os
 import random
 import resource
@@ -52,6 +53,19 @@ def test_an_answered_command_is_answered_again_and_not_executed(host: HostProces
         assert again.ask({"id": "s", "type": "get_state"})["success"]
         assert again.ask({"id": "s", "type": "get_messages"})["success"]  # reads are not kept
     assert ran(host) == "x\n"
+
+
+def test_a_client_whose_commands_can_not_be_kept_is_refused_with_the_reason(host: HostProcess) -> None:
+    """One that is attached keeps its connection."""
+    with host.attach() as other:
+        assert other.ask({"id": "s", "type": "get_state"})["success"]
+        (agent_folder,) = host.folder.rglob("host/agents/main")
+        (agent_folder / "clients").mkdir(mode=0o700)
+        (agent_folder / "clients" / f"{hashlib.sha256(b'ide').hexdigest()[:32]}.jsonl").mkdir()
+        refused = host.refusal(host.request(agent="main", client="ide"))
+
+        assert f"{agent_folder}: the client's commands can't be kept: " in refused.error
+        assert other.ask({"id": "again", "type": "get_state"})["success"]
 
 
 def test_a_command_in_progress_is_answered_to_the_connection_that_repeats_it(host: HostProcess) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.compaction.compaction import CompactionResult, Plan
     from pinnace_agent.compaction.tree_moves import LeafMove, MoveDecision
     from pinnace_agent.config.settings import CompactionSettings
+    from pinnace_agent.core.jobs import Work
     from pinnace_agent.core.ports.emitter import Emitter
     from pinnace_agent.core.ports.runs import RecordedRun, RunHooks, RunObserver
     from pinnace_agent.core.ports.shells import CommandGuard
@@ -73,8 +74,8 @@ class PromptHooks(Protocol):
     async def settle(self, job: int) -> None:
         """Ask whether the agent may settle, and report."""
 
-    def start_command(self, ref: int, text: str) -> None:
-        """Run the command that a message calls."""
+    def start_command(self, ref: int, text: str, behind_answers: "Callable[[Work], Work]") -> None:
+        """Run the command that a message calls, behind what is being answered now."""
 
     def cancel_commands(self, refs: Sequence[int]) -> None:
         """End commands that run."""

@@ -87,7 +87,7 @@ class DurableQueue:
         self._session = session
         self._former = session  # what a replacement returns is marked in its file
         self._agent = agent
-        self._returning: set[int] = set()  # the commands whose answer waits until what they return is saved
+        self._returning: set[int] = set()  # the commands whose answer waits for the disk
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
         self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
         self._not_returned: dict[int, NotReturned] = {}  # by the command
@@ -143,6 +143,13 @@ class DurableQueue:
         """A prompt was refused after its message was appended, and `Session.drop` has made its id unknown again."""
         if self._session.entry_of_message_id(message_id) is not None:
             self._history = None
+
+    def answer_when_saved(self, ref: int) -> None:
+        """Let the refusal of a prompt wait until the entry that leaves its message out is on the disk (`answer`).
+
+        A crash of the machine could keep the message, and take the entry: the next process would go on from it.
+        """
+        self._returning.add(ref)
 
     # Accepting.
 
@@ -270,9 +277,9 @@ class DurableQueue:
         return not any("messageId" in entry for entry in since)
 
     def answer(self, ref: int, answer: Callable[[NotReturned | None], None]) -> None:
-        """Answer a command, after what it returns is saved as returned; at once if it is, or if nothing is returned.
+        """Answer a command when all that its answer says is saved; at once if it is, as mostly.
 
-        `answer` gets the messages of which that could not be saved.
+        So is what it returns, and that a message is left out. `answer` gets the messages of which that can't be saved.
         """
         marks = self._returned.pop(ref, [])
         effects = [mark.effect for mark in marks]
@@ -378,8 +385,11 @@ class DurableQueue:
         """Belong to a session; return the messages that its file has left queued."""
         self._session, self._history = session, None
         self._former_entries = len(session.tree.entries)
-        # What is queued in a session that another process has is queued there.
-        if session.file is None or session.is_beside_owner or not session.tree.kinds.get("custom"):
+        # What is queued in a session that another process has is queued there; and in a file to which nothing can be
+        # appended it stays queued for the next process, since no delivery could be saved.
+        if session.file is None or session.is_beside_owner or session.file.read_only is not None:
+            return ()
+        if not session.tree.kinds.get("custom"):
             return ()
         self._history = read_history(session)
         return _commands(self._history.queued.values())

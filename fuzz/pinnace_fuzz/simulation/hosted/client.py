@@ -14,6 +14,7 @@ import trio
 from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
 from pinnace_fuzz.simulation.client import Deliveries, Ledger, SentMessage, draw_text
 from pinnace_fuzz.simulation.hosted.connections import Connect, Connection, Frames, control, data
+from pinnace_fuzz.simulation.hosted.dialogs import SharedDialogs
 from pinnace_fuzz.simulation.hosted.events import Cursor, EventLog, EventReader
 from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.trace import Trace
@@ -35,6 +36,9 @@ _ACTIONS: Final = (
 REPLACING: Final = frozenset({"new_session", "switch_session", "fork"})
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
+_DIALOGS: Final = 0.25
+"""How often a command opens a dialog, where the agent has the extension for it."""
+_LEAVING: Final = frozenset({"abort", *REPLACING})
 _CUTS: Final = 0.06
 """How often the client's process ends behind a command, and how often it leaves in order."""
 
@@ -101,6 +105,8 @@ class Surroundings(NamedTuple):
     """The flags of the agent."""
     folder: str
     environment: Mapping[str, str]
+    dialogs: SharedDialogs | None
+    """None: the agent has no extension that opens any."""
 
     def attach(self, client: str, since: Cursor | None) -> bytes:
         """Return the request of a client."""
@@ -145,6 +151,7 @@ class HostedClient:
         """When a command was sent first, by its id."""
         self._deliveries = Deliveries(around.ledger)
         self._changed = trio.Event()
+        self._writing = trio.Lock()
 
     async def live(self, count: int, connect: Connect) -> None:
         """Send so many commands, and attach again until all are answered."""
@@ -168,10 +175,10 @@ class HostedClient:
         try:
             await connection.to_host.send_all(around.attach(self.name, self._cursor))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read, connection, reader, nursery.cancel_scope)
+                nursery.start_soon(self._read, connection, reader, nursery)
                 is_done = await self._drive(connection)
                 if is_done or self._draws.random() < 0.5:
-                    await connection.to_host.send_all(control({"type": "detach", "atOnce": not is_done}))
+                    await self._write_frame(connection, control({"type": "detach", "atOnce": not is_done}))
                     await trio.sleep(_LEAVING_S)
                     around.report("stalled", f"{self.name} has not left {_LEAVING_S:.0f} s after its detach")
                 nursery.cancel_scope.cancel()
@@ -181,7 +188,7 @@ class HostedClient:
             connection.lose_client()
         return is_done and not self.owed
 
-    async def _read(self, connection: Connection, events: EventReader, scope: trio.CancelScope) -> None:
+    async def _read(self, connection: Connection, events: EventReader, nursery: trio.Nursery) -> None:
         frames, lines = Frames(), LineSplitter()
         while received := await connection.to_client.receive_some():
             for kind, payload in frames.feed(received):
@@ -189,8 +196,17 @@ class HostedClient:
                     self._take_control(payload)
                     continue
                 for line in lines.feed(payload):
-                    self._take(line, events)
-        scope.cancel()
+                    if (answer := self._take(line, events)) is not None:
+                        nursery.start_soon(self._answer, connection, *answer)
+        nursery.cancel_scope.cancel()
+
+    async def _answer(self, connection: Connection, delay_s: float, response: Record) -> None:
+        """Answer a dialog, after some time."""
+        around = self._around
+        assert around.dialogs is not None
+        await trio.sleep(delay_s)
+        around.dialogs.answered(response)
+        await self._write(connection, response)
 
     def _take_control(self, payload: bytes) -> None:
         self._around.trace.note(f"{self.name} control", payload.decode())
@@ -201,14 +217,16 @@ class HostedClient:
                 self._around.report("events", f"the cursor {self._cursor} is refused: {record['error']}")
             self._cursor = None
 
-    def _take(self, line: bytes, events: EventReader) -> None:
+    def _take(self, line: bytes, events: EventReader) -> tuple[float, Record] | None:
+        """Take a line; return what is answered to it by itself, and after how many seconds."""
+        answer = None
         around = self._around
         around.trace.note(f"{self.name} out", line.decode("utf-8", "replace"))
         try:
-            record = parse_record(line)
+            record = around.events.parse(line)
         except NotARecord as error:
             around.report("framing", f"not a record: {error}: {line[:200]!r}")
-            return
+            return None
         if record.get("type") == "response":
             self._settle(record)
         else:
@@ -222,10 +240,13 @@ class HostedClient:
                     self._is_running = False
                 case "message_start" if "messageId" in record:
                     around.sessions.entries[record["entryId"]] = None
+                case "extension_ui_request" if around.dialogs is not None:
+                    answer = around.dialogs.take(record, draws=self._draws)
                 case _:
                     pass
         self._changed.set()
         self._changed = trio.Event()
+        return answer
 
     async def _drive(self, connection: Connection) -> bool:
         """Repeat what is owed and send more; return whether all is done, else the connection is to be ended."""
@@ -270,6 +291,8 @@ class HostedClient:
 
     def _command(self) -> Record:
         draws = self._draws
+        if self._around.dialogs is not None and draws.random() < _DIALOGS:
+            return self._new(self._around.dialogs.command(draws))
         name = draws.choices(_NAMES, _WEIGHTS)[0]
         command: Record = {"type": name}
         match name:
@@ -305,12 +328,29 @@ class HostedClient:
         return command
 
     async def _send(self, connection: Connection, command: Record) -> None:
-        line = encode_record(command)
         self._open.add(command["id"])
+        if self._around.dialogs is not None and command["type"] in _LEAVING:
+            self._around.dialogs.send(self.name, command)
+        if command["type"] == "clear_queue":
+            self._around.ledger.open_withdrawals.add(command["by"])
         self._around.sessions.send(self.name, command)
+        if self._around.dialogs is not None and command["id"] in self._sent_s and "/ask " in command.get("message", ""):
+            self._around.dialogs.repeat(command)
         self._sent_s.setdefault(command["id"], self._around.trace.time_s)
+        await self._write(connection, command)
+
+    async def _write(self, connection: Connection, record: Record) -> None:
+        line = encode_record(record)
         self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
-        await connection.to_host.send_all(data(line))
+        await self._write_frame(connection, data(line))
+
+    async def _write_frame(self, connection: Connection, frame: bytes) -> None:
+        """Write a frame as a whole: where there are dialogs, several tasks write."""
+        if self._around.dialogs is None:
+            await connection.to_host.send_all(frame)
+            return
+        async with self._writing:
+            await connection.to_host.send_all(frame)
 
     def _settle(self, response: Record) -> None:
         around = self._around
@@ -320,6 +360,8 @@ class HostedClient:
             around.report("answers", f"{self.name}: a response that nothing asked for on its connection: {response}")
             return
         self._open.discard(identity)
+        if around.dialogs is not None and command["type"] in _LEAVING:
+            around.dialogs.settle(self.name, command)
         around.sessions.answer(self.name, command, response)
         if (problem := around.ledger.settle(command, response)) is not None:
             around.report("deliveries", problem)
@@ -343,7 +385,7 @@ async def audit(connection: Connection, around: Surroundings) -> None:
             while not reader.is_current and (received := await connection.to_client.receive_some()):
                 for line in [line for kind, each in frames.feed(received) if kind == "d" for line in lines.feed(each)]:
                     try:
-                        reader.take(parse_record(line), line)
+                        reader.take(around.events.parse(line), line)
                     except NotARecord as error:
                         around.report("framing", f"not a record: {error}: {line[:200]!r}")
         if limit.cancelled_caught or not reader.is_current:

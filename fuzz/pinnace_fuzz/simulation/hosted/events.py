@@ -9,7 +9,7 @@ crash of the machine. Rules R-HST.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pinnace_fuzz.records import Record
+from pinnace_fuzz.records import Record, parse_record
 
 
 class Cursor(NamedTuple):
@@ -39,8 +39,20 @@ class EventLog:
         """Their ids, in the order of their discovery."""
         self._report = report
         self._events: dict[Cursor, bytes] = {}
+        self._records: dict[bytes, Record] = {}
         self._last: dict[tuple[str, int], int] = {}
         """The number of the newest event of each epoch."""
+
+    def parse(self, line: bytes) -> Record:
+        """Read a line as a record, not to be changed: most lines come to several clients.
+
+        Raises:
+            NotARecord: It is none.
+        """
+        record = self._records.get(line)
+        if record is None:
+            record = self._records[line] = parse_record(line)
+        return record
 
     def report(self, text: str) -> None:
         """Report a finding."""
@@ -106,10 +118,9 @@ class EventReader:
                 self.cursor = Cursor(journal, int(epoch), int(seq))
                 self._is_running = False
             case _ if self.cursor is not None and "seq" in record:
-                expected = self.cursor._replace(seq=self.cursor.seq + 1)
-                if record["seq"] != expected.seq:
+                if record["seq"] != self.cursor.seq + 1:
                     self._log.report(f"behind {self.cursor} follows the event {record['seq']}: {line[:200]!r}")
-                self.cursor = expected._replace(seq=record["seq"])
+                self.cursor = Cursor(self.cursor.journal, self.cursor.epoch, record["seq"])
                 self._log.take(self.cursor, line)
                 if record["type"] in ("agent_start", "agent_settled"):
                     self._is_running = record["type"] == "agent_start"

@@ -13,10 +13,12 @@ from typing import Final, Literal, NamedTuple
 
 import trio
 
+from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch, Starter
 from pinnace_fuzz.simulation.hosted.client import HostedClient, Sessions, Surroundings, audit
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
+from pinnace_fuzz.simulation.hosted.dialogs import SharedDialogs
 from pinnace_fuzz.simulation.hosted.events import EventLog
 from pinnace_fuzz.simulation.oracles import find_repeated, find_unnamed
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
@@ -41,6 +43,7 @@ _PAUSES_S: Final = (0.01, 0.5, 4.0, 9.0, 40.0)
 _IDLE_S: Final = (20.0, 1800.0)
 _JOURNAL_BYTES: Final = (64 * 1024 * 1024,) * 4 + (64 * 1024,)
 """With little, old records are dropped."""
+_WITH_DIALOGS: Final = 0.15
 _HOST_DESCRIPTORS: Final = 8
 """Most files that a host with one agent has open, beside one for each client."""
 
@@ -102,6 +105,11 @@ class _Scene:
         self.journal_bytes = world.draws("journal").choice(_JOURNAL_BYTES)
         self.events.may_have_gaps = self.journal_bytes < _JOURNAL_BYTES[0]
         names_session = ("--session-id", SESSION) if world.draws("session").random() < 0.5 else ()
+        has_dialogs = world.draws("shared dialogs").random() < _WITH_DIALOGS
+        extension = world.home / EXTENSION_NAME
+        if has_dialogs:
+            extension.write_text(EXTENSION)
+        self.dialogs = SharedDialogs(world.report) if has_dialogs else None
         self.around = Surroundings(
             world.trace,
             world.ledger,
@@ -109,9 +117,10 @@ class _Scene:
             Sessions(world.ledger, world.report),
             world.report,
             world.parts,
-            (*world.flags, *names_session),
+            (*world.flags, *names_session, *(("--extension", str(extension)) if has_dialogs else ())),
             str(world.work),
             world.environment,
+            self.dialogs,
         )
         count = 1 + world.draws("clients").randrange(_MOST_CLIENTS)
         self.clients = [HostedClient(f"client-{n}", world.draws(f"client {n}"), self.around) for n in range(count)]
@@ -220,6 +229,8 @@ class _Boot(Span[Fault]):
 
     def _disturb(self) -> None:
         self._of.events.crashes += 1
+        if self._of.dialogs is not None:
+            self._of.dialogs.cut()
         self._of.events.disturbed_s = self.world.trace.time_s
 
     async def _go_on(self, process: Process, pause_s: float) -> None:

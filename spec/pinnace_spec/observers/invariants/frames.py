@@ -33,6 +33,8 @@ class Framing(Automaton):
         if step.direction == "in":
             return
         self.armed += 1
+        if step.line.isascii():
+            return
         if _UNDECODED.search(step.line):
             self.report(f"record {step.number} is not UTF-8", step.number)
         elif found := _SEPARATORS.search(step.line):
@@ -55,10 +57,13 @@ class OnlyRecords(Automaton):
         """Check that the line is a record."""
         if step.direction == "out":
             self.armed += 1
-            # A line that is nested deeper than this judge can parse may be one.
-            is_deep = step.line.startswith("{") and step.line.count("[") + step.line.count("{") > _DEEP
-            if step.record is None and not is_deep:
+            if step.record is None and not _is_deep(step.line):
                 self.report(f"record {step.number} is not a JSON object: {edge.shown(step.line)}", step.number)
+
+
+def _is_deep(line: str) -> bool:
+    """Whether a line is nested deeper than this judge can parse: it may be a record."""
+    return line.startswith("{") and line.count("[") + line.count("{") > _DEEP
 
 
 class RoundTrip(Automaton):

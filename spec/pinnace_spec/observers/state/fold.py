@@ -31,13 +31,14 @@ class Fold:
         self.conversation = Conversation(knowledge="all" if checks.is_whole and checks.is_fresh else "nothing")
         self.is_quiet = checks.is_whole
         """No work is open, and no pending command may start some. False if this is unknown."""
-        self._step: Step | None = None
+        self.step: Step | None = None
+        """The newest step that was taken."""
 
     def advance(self, step: Step) -> None:
         """Take a step, once for all observers."""
-        if step is self._step:
+        if step is self.step:
             return
-        self._step = step
+        self.step = step
         self.commands.advance(step)
         self.work.advance(step)
         self.queues.advance(step, self.commands)

@@ -11,10 +11,12 @@ from pinnace_campaigns.mutants.catalogue import AgentMutant
 TRIED_STEPS: Final = 120_000
 MORE_STEPS: Final = {
     "flushed-when-it-begins": 500_000,
+    "a-dialog-comes-before-its-session": 700_000,
+    "a-queue-is-delivered-that-can-only-be-read": 1_800_000,
     "torn-lines-are-continued": 250_000,
     "short-writes-are-whole": 250_000,
 }
-"""For faults that show only when the machine crashes between two flushes, or where a write was cut."""
+"""For faults that show only when the machine crashes between two flushes, where a write was cut, or a rare state."""
 
 _DURABILITY: Final = "agent/pinnace_agent/session/store/durability.py"
 _FILE: Final = "agent/pinnace_agent/session/store/file.py"
@@ -117,8 +119,22 @@ DURABILITY_MUTANTS: Final = (
         "an-abort-is-answered-behind-the-next-run",
         "An abort waits for a flush that the message behind it has done, and that message's run is reported first.",
         _QUEUE,
-        "        if marks and session.file is not None and session.file.has_on_disk(marks[-1].write):\n",
-        "        if False:\n",
+        "        if marks and session.file",
+        "        if False and session.file",
+    ),
+    _fault(
+        "a-dialog-comes-before-its-session",
+        "What a command of an extension asks does not wait for the answer of the command that has begun the session.",
+        "agent/pinnace_agent/extension_host/prompt_hooks.py",
+        "        agent.jobs.start(_name(ref), behind_answers(work), ended)\n",
+        "        agent.jobs.start(_name(ref), work, ended)\n",
+    ),
+    _fault(
+        "a-queue-is-delivered-that-can-only-be-read",
+        "What is queued in a session to which nothing can be appended is delivered, and again by the next process.",
+        _QUEUE,
+        " or session.file.read_only is not None:",
+        ":",
     ),
 )
 

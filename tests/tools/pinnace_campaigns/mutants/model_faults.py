@@ -26,6 +26,13 @@ def _fault(name: str, text: str, file: str, old: str, new: str) -> AgentMutant:
 
 OF_AGENT: Final = (
     _fault(
+        "refusal_not_synced",
+        "A prompt is refused before it is on the disk that its message is left out.",
+        "agent/pinnace_agent/engine/session_manager.py",
+        "            if is_marked and ref != NO_REPLY:\n",
+        "            if False:\n",
+    ),
+    _fault(
         "request_before_sync",
         "The model is asked before the delivery is on disk.",
         _QUEUE,
@@ -195,8 +202,6 @@ SAME: Final[Mapping[str, str]] = {
 """Those that are a fault of another catalogue."""
 
 NOT_IN_CODE: Final[Mapping[str, str]] = {
-    "refusal_not_synced": "The entry that leaves a refused prompt out is not flushed before its answer: the next flush "
-    "is one of that message's repetition, and without a repetition no client counts on it.",
     "clear_drops_pending": "The statechart has one place for a message that is being saved, and clear_queue waits "
     "behind it.",
     "clear_takes_later": "The statechart withdraws when a command is admitted; nothing is withdrawn later.",

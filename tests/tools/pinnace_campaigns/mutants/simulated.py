@@ -8,7 +8,7 @@ those that are found are found.
 from collections.abc import Mapping
 from typing import Final
 
-AGENT_STEPS: Final = 200_000
+AGENT_STEPS: Final = 250_000
 HOST_STEPS: Final = 300_000
 SEARCHED_STEPS: Final = 30_000
 
@@ -60,6 +60,7 @@ CAN_NOT_SHOW: Final[Mapping[str, str]] = {
 FOUND_OF_MODEL: Final = frozenset(
     """
     clear_not_synced refused_is_known duplicate_starts_run restored_runs late_fsync_lifts_pause abort_spares_delivery
+    refusal_not_synced clear_forgets
     """.split()
 )
 """Faults of the model that concern the agent, by the histories of agents, each within `AGENT_STEPS`."""
@@ -78,7 +79,6 @@ NOT_FOUND: Final[Mapping[str, str]] = {
     "deltas-lost": "More than 64 KiB of two blocks of an answer have to wait for the client.",
     "request_before_sync": "The machine has to crash between the first words of an answer and the flush behind them.",
     "open_not_synced": "Two crashes have to come between the write of a message and its flush.",
-    "clear_forgets": "The process has to crash between the mark of a clear_queue and its answer.",
     "withdrawn_slot_lifts_pause": "Two aborts have to come while a message is saved: one that clears, one that holds.",
     "prompt_survives_abort": "An abort has to come while a prompt is checked.",
     "sleeps_at_work": "All clients have to be away for the time after which an agent is put to sleep, while it works.",
