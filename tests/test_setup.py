@@ -113,7 +113,7 @@ def test_what_the_tests_need_is_installed_by_uv_and_by_pip_where_that_fails(
 
     ran = checkout.setup("--dev")
 
-    assert (0, {"uv"}) == (ran.code, ran.extras), ran.text
+    assert (0, frozenset({"uv"})) == (ran.code, ran.extras), ran.text
     assert "--require-hashes -r /dev/stdin" in ran.calls[0]
     locked = [
         call for call in ran.calls if call.endswith("--only-binary :all: --require-hashes -r requirements-dev.lock")
