@@ -1,4 +1,4 @@
-"""The efforts of Anthropic's answers, and the models that may answer for another, as the original sends and records them, for a table of conversations.
+"""The efforts of Anthropic's answers, and models that may answer for another, as the original sends and records them.
 
 What release 1.5.2 sent is kept in tests/data, so that this runs without it. Where it is present it must still send
 that. To record anew, delete the file and run this with the original.
