@@ -178,6 +178,7 @@ async def test_a_refresh_that_fails_leaves_the_login_as_it_is(
     got = await credentials(tmp_path)
 
     assert said in (got.problem or "")
+    assert " unavailable. Run 'pinnace auth login xai --device-code', or '/login xai' in the" in (got.problem or "")
     assert MARK not in (got.problem or "")
     assert path.read_bytes() == before
     assert (await credentials(tmp_path)).api_key == f"access2-{MARK}"
