@@ -34,17 +34,21 @@ EXTENSION: Final = """export default (pi) => {
     name, label: name, description: `Looks ${name} up.`, parameters: { type: "object", properties: {} },
     execute: async () => ({ content: [{ type: "text", text: name }], details: {} }),
   });
-  const command = (name, handler) => pi.registerCommand(name, { description: name, handler });
+  const command = (name, change) => pi.registerCommand(name, {
+    description: name,
+    handler: async (text, ctx) => { await change(text); ctx.ui.notify("done"); },
+  });
   pi.registerTool(tool("found"));
   pi.on("before_agent_start", (event) => order ? { systemPrompt: `${event.systemPrompt}\\n\\n${order}` } : undefined);
   command("choose", async (names) => pi.setActiveTools(names.split(" ")));
   command("register", async (name) => pi.registerTool(tool(name)));
   command("remark", async (content) => pi.sendMessage({ customType: "remark", content, display: false }));
   command("order", async (text) => { order = text; });
-  command("reload", async (_, ctx) => ctx.reload());
+  pi.registerCommand("reload", { description: "reload", handler: async (_, ctx) => ctx.reload() });
+  pi.on("session_start", (event, ctx) => { if (event.reason === "reload") ctx.ui.notify("done"); });
 };
 """
-"""Its commands change what the requests begin with."""
+"""Its commands change what the requests begin with, and say when they have: the original answers before."""
 PAUSES_S: Final = (1.0, 1.0, 1.0, 20.0, 200.0, 400.0, 4000.0)
 
 
@@ -159,8 +163,8 @@ class Account:
         response = agent.request(command)
         if command["type"] == "prompt":
             assert response["success"], response
-        if command["type"] == "prompt" and step.script:
-            agent.wait({"type": "agent_settled"}, since=mark)
+            done = {"type": "extension_ui_request", "message": "done"}
+            agent.wait({"type": "agent_settled"} if step.script else done, since=mark)
         bill = Bill()
         self._now_s += step.pause_s
         for request in llm.requests[self._billed :]:
