@@ -81,6 +81,8 @@ def session(chance: random.Random) -> Iterator[Step]:
     # The original begins a session with what its command line says again, and this program with what was chosen last.
     yield Step({"type": "set_model", "provider": "fake", "modelId": "m1"})
     yield Step({"type": "set_thinking_level", "level": "low"})
+    # The original keeps a choice of tools over forks and reloads, and this program does not: it is made again there.
+    again: list[Step] = []
     for number in range(chance.randint(3, 9)):
         pause_s = chance.choice(PAUSES_S)
         match chance.choice(KINDS):
@@ -90,13 +92,15 @@ def session(chance: random.Random) -> Iterator[Step]:
                 yield Step({"type": "set_thinking_level", "level": chance.choice(("off", "low", "high"))})
             case "fork" if number > 1:
                 yield Step({"type": "fork"})
+                yield from again
             case "compact" if number > 1:
                 yield Step({"type": "compact"}, tuple({"text": text(chance, 800)} for _ in range(3)), pause_s)
             case "bash":
                 yield Step({"type": "bash", "command": f"echo {text(chance, 300)}"})
             case "choose":
                 names = [name for name in ("read", "edit", "write", "found") if chance.random() < 0.7]
-                yield extension_command("choose", " ".join(["bash", *names]))
+                again = [extension_command("choose", " ".join(["bash", *names]))]
+                yield from again
             case "register":
                 yield extension_command("register", f"found_{chance.randint(1, 3)}")
             case "remark":
@@ -105,6 +109,7 @@ def session(chance: random.Random) -> Iterator[Step]:
                 yield extension_command("order", text(chance, 600))
             case "reload":
                 yield extension_command("reload")
+                yield from again
             case kind:
                 calls = chance.randint(1, 6) if kind == "call" else 0
                 script = [*(calling(chance, each) for each in range(calls)), {"text": text(chance, 1500)}]
