@@ -20,6 +20,27 @@ from pinnace_fuzz.trials.workbench import AgentStarter
 
 ENVIRONMENT = {"PYTHONPATH": PYTHONPATH}
 COMMAND = (sys.executable, "-P", "-m", "pinnace_rpc")
+_LOADER = """exports.createJiti = () => ({
+  import: (path) => new Function(require("node:fs").readFileSync(path, "utf8").replace("export default", "return"))(),
+});
+"""
+
+
+def write_loader(modules: Path) -> Path:
+    """Write what stands for the loader of TypeScript of the original: its extensions are one expression then.
+
+    Args:
+        modules: A new folder.
+
+    Returns:
+        The folder, for `NODE_PATH`.
+    """
+    folder = modules / "jiti"
+    folder.mkdir(parents=True)
+    (folder / "index.js").write_text(_LOADER)
+    return modules
+
+
 # Far above what any conversation here takes.
 CONVERSATION_TIMEOUT_S = 60.0
 

@@ -185,10 +185,7 @@ def no_api_key(provider: str, variable: str | None = None) -> str:
 
 def authentication_failed(provider: str) -> str:
     """Word that a provider refused credentials which were there."""
-    return (
-        f'Authentication failed for "{provider}". Credentials may have expired or network is unavailable. '
-        f"Run '/login {provider}' to re-authenticate."
-    )
+    return f'Authentication failed for "{provider}". Credentials may have expired or network is unavailable.'
 
 
 def model_not_found(provider: str, model_id: str) -> str:

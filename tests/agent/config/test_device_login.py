@@ -178,6 +178,7 @@ async def test_a_refresh_that_fails_leaves_the_login_as_it_is(
     got = await credentials(tmp_path)
 
     assert said in (got.problem or "")
+    assert " unavailable. Run 'pinnace auth login xai --device-code', or '/login xai' in the" in (got.problem or "")
     assert MARK not in (got.problem or "")
     assert path.read_bytes() == before
     assert (await credentials(tmp_path)).api_key == f"access2-{MARK}"
@@ -298,17 +299,24 @@ def programs(path: Path) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize(("number", "status"), [(None, 0), (signal.SIGTERM, 143)])
 def test_an_agent_ends_at_once_while_a_login_is_refreshed_and_the_login_is_stored(
-    tmp_path: Path, server: AuthorizationServer
+    number: signal.Signals | None, status: int, tmp_path: Path, server: AuthorizationServer
 ) -> None:
+    """At the end of its input, also if a signal comes in the same moment: it is stopped until there are both."""
     path = prepare(tmp_path, server)
     gate = Gate(server, "before_reply")
     agent = prompted(tmp_path)
     assert gate.reached.wait(60)
+    if number is not None:
+        agent.send_signal(signal.SIGSTOP)
+        assert agent.stdin is not None
+        agent.stdin.close()
+        agent.stdin = None
+        agent.send_signal(number)
+        agent.send_signal(signal.SIGCONT)
     # The exchange goes on: it can't end before the gate is opened.
-    t = time.time()
     _, stderr = agent.communicate(timeout=60)
-    print("TT", time.time() - t)
     [program] = programs(path)
     limits = Path(f"/proc/{program}/limits").read_text().splitlines()
     assert [each.split()[4] for each in limits if each.startswith("Max core file size")] == ["0"]  # it is protected
@@ -316,7 +324,7 @@ def test_an_agent_ends_at_once_while_a_login_is_refreshed_and_the_login_is_store
     with file_lock(path):
         pass  # the process has given it back
 
-    assert (agent.returncode, server.refreshes) == (0, 1), stderr
+    assert (agent.returncode, server.refreshes) == (status, 1), stderr
     assert stored(path)["access"] == f"access2-{MARK}"
 
 

@@ -1,4 +1,4 @@
-"""The efforts of Anthropic's answers, as the original sends and records them, for a table of conversations.
+"""The efforts of Anthropic's answers, and models that may answer for another, as the original sends and records them.
 
 What release 1.5.2 sent is kept in tests/data, so that this runs without it. Where it is present it must still send
 that. To record anew, delete the file and run this with the original.
@@ -35,6 +35,8 @@ def model(model_id: str) -> Model:
 
 OPUS, FABLE, BEFORE = model("claude-opus-5"), model("claude-fable-5-1"), model("claude-opus-4-8")
 
+FALLING_BACK = model("claude-fable-5")
+
 
 def said(of: Model, effort: str | None, *content: object) -> AssistantMessage:
     """Return an answer that was given with an effort."""
@@ -59,6 +61,8 @@ CASES: Final = [
       for level in THINKING_LEVELS),
     *(ProviderCase(f"{name}, {level}", OPUS, messages, {}, level) for name, messages in HISTORIES.items()
       for level in ("off", "medium", "max")),
+    *(ProviderCase(f"level {level}, with others", FALLING_BACK, [user("hi")], {}, level, (BASH,))
+      for level in ("off", "high")),
     *(ProviderCase(f"{name}, before", BEFORE, messages, {}, "medium") for name, messages in HISTORIES.items()),
 ]  # fmt: skip
 ENV: Final = {"ANTHROPIC_API_KEY": "key"}

@@ -14,12 +14,13 @@ from tests.agent.llm import recording
 from tests.agent.samples import prices, served_model
 
 from pinnace_agent.core.json_access import as_object
-from pinnace_agent.llm.anthropic.stream import EventReader
+from pinnace_agent.llm.anthropic.stream import LATE_FALLBACK, EventReader
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.failures import FailureTexts, RefusalForm
 from pinnace_agent.llm.transport.exchange import StreamBroken, UnreadableEvent
 from pinnace_agent.llm.transport.sse import SseEvent, SseReader
 from pinnace_agent.redaction.secrets import Secrets
+from pinnace_spec.records.messages import Model
 
 MODEL = served_model(api="anthropic-messages", reasoning=True, cost=prices(1, 2, 0.5, 4))
 Event = Mapping[str, object]
@@ -28,8 +29,8 @@ Event = Mapping[str, object]
 class Reading(recording.Reading):
     """A reader and what came of it."""
 
-    def __init__(self, names: ToolNames | None = None) -> None:
-        super().__init__(MODEL)
+    def __init__(self, names: ToolNames | None = None, model: Model = MODEL) -> None:
+        super().__init__(model)
         self.texts = FailureTexts(Secrets("sk-secret-key"), RefusalForm("{status} ", True))
         self.reader = EventReader(self.builder, names or ToolNames(), self.texts)
 
@@ -314,6 +315,33 @@ def test_the_words_of_a_block_of_an_unknown_kind_belong_to_nothing() -> None:
     assert content_of(search, arguments, delta(0, "text_delta", text="x"), stop(0), *text_block(1, "a")) == [
         {"type": "text", "text": "a"}
     ]
+
+
+PRICES = prices(5, 25, 0.5, 6.25)
+
+
+@pytest.mark.parametrize(
+    ("answering", "fallback", "cost"),
+    [
+        ("m2", {"provider": MODEL["provider"], "model": "m2", "cost": PRICES}, 5e-6 * 10 + 25e-6),
+        ("m1", {"provider": MODEL["provider"], "model": "m2", "cost": PRICES}, 1e-6 * 10 + 2e-6),
+        ("m2", {"provider": "another", "model": "m2", "cost": PRICES}, 1e-6 * 10 + 2e-6),
+        ("m2", {"provider": MODEL["provider"], "model": "m2", "cost": {**PRICES, "input": "5"}}, 1e-6 * 10 + 2e-6),
+    ],
+)
+def test_the_answer_of_another_model_has_its_prices(answering: str, fallback: Event, cost: float) -> None:
+    model: Model = {**MODEL, "compat": {"allowedFallbackModels": [fallback]}}
+    events = begin(model=answering), start(0, "fallback"), stop(0), *text_block(1, "a"), end(), STOP
+
+    message = Reading(model=model).read(*events).finish()
+    assert message["usage"]["cost"]["total"] == pytest.approx(cost)
+    assert (message["model"], message.get("responseModel")) == ("m1", None if answering == "m1" else answering)
+    assert message["content"] == [{"type": "text", "text": "a"}]
+
+
+def test_an_answer_that_passes_to_another_model_when_it_has_begun_is_an_error() -> None:
+    with pytest.raises(StreamBroken, match=LATE_FALLBACK):
+        Reading().read(begin(), *text_block(0, "a"), start(1, "fallback"))
 
 
 @pytest.mark.parametrize("data", [b"", b"  ", b"[DONE]", b"null", b"17", b"[]", b'"x"'])

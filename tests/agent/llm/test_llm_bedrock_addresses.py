@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.samples import served_model
 
-from pinnace_agent.llm.bedrock.endpoint import configured_url
+from pinnace_agent.llm.bedrock.endpoint import configured_url, endpoint_of
 from pinnace_agent.llm.bedrock.identity.aws_files import AddressMissing, profile_name, read_aws_files
 from pinnace_agent.llm.bedrock.identity.keys import find_keys, forget_keys
-from pinnace_agent.llm.bedrock.identity.sources import NoKeys
+from pinnace_agent.llm.bedrock.identity.sources import NoKeys, SingleSignOn, WebIdentity, choose_source
 from pinnace_agent.llm.transport.client import close_clients
 from pinnace_fuzz.harness.model_server.raw_server import RawServer, Reply
 
@@ -69,6 +70,32 @@ def test_a_service_is_where_aws_s_package_finds_it(tmp_path: Path, monkeypatch: 
         ours = configured_url(service, os.environ, files.endpoint_url(profile_name(os.environ), service))
         theirs = session.create_client(name, region_name="us-east-1", config=config).meta.endpoint_url
         assert theirs.rstrip("/") == ours or (ours is None and theirs.endswith(".amazonaws.com")), service
+
+
+@pytest.mark.parametrize("region", ["eu-west-1", "cn-north-1", "us-gov-west-1", "eusc-de-east-1"])
+def test_a_service_has_the_domain_of_its_partition(region: str, tmp_path: Path) -> None:
+    unsigned: Any = pytest.importorskip("botocore").UNSIGNED
+    config: Any = pytest.importorskip("botocore.config").Config(signature_version=unsigned)
+    session = botocore_session.Session()
+    theirs = {
+        service: session.create_client(name, region_name=region, config=config).meta.endpoint_url.rstrip("/")
+        for service, name in SERVICES.items()
+    }
+    (tmp_path / ".aws" / "config").write_text(
+        f"[default]\nsso_start_url = https://x.example\nsso_region = {region}\n"
+        "sso_account_id = 123456789012\nsso_role_name = x\n"
+        "[profile web]\nrole_arn = arn:aws:iam::123456789012:role/x\nweb_identity_token_file = t\n"
+    )
+    files = read_aws_files(os.environ)
+    signed_on, _ = choose_source(os.environ, files, "us-east-1")
+    web, _ = choose_source({**os.environ, "AWS_PROFILE": "web"}, files, region)
+    assert isinstance(signed_on, SingleSignOn)
+    assert isinstance(web, WebIdentity)
+
+    own = [endpoint_of(served_model(baseUrl=theirs["BEDROCK_RUNTIME"]), {}).base_url]
+    east = served_model(baseUrl="https://bedrock-runtime.us-east-1.amazonaws.com")
+    own += [endpoint_of(east, {"AWS_REGION": region}).base_url, web.url, signed_on.url, signed_on.refresh_url]
+    assert own == [theirs["BEDROCK_RUNTIME"], *theirs.values()]
 
 
 async def test_a_role_is_asked_for_at_the_address_of_its_profile(tmp_path: Path) -> None:

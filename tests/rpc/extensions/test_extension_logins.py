@@ -238,6 +238,7 @@ def test_a_login_that_can_not_be_refreshed_is_kept_and_refused_by_name(
     refused = one.pi.wait_response(one.begin("hello"))
     assert (False, "authentication_failed") == (refused["success"], refused["errorCode"])
     assert 'Authentication failed for "corporate"' in refused["error"]
+    assert "Run 'pinnace auth login corporate', or '/login corporate' in the" in refused["error"]
     assert expected in refused["error"]
     assert login == kept(one)
     shows_no_token(one)

@@ -12,16 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.rpc.conftest import COMMAND
+from tests.rpc.conftest import COMMAND, write_loader
 
 _TIMEOUT_S: Final = 120.0
 SCRIPT: Final = "export default (pi) => pi.registerCommand('NAME', { handler: async () => {} });\n"
 SKILL: Final = "---\nname: NAME\ndescription: one\n---\ntext\n"
-JITI: Final = """exports.createJiti = () => ({
-  import: (path) => new Function(require("node:fs").readFileSync(path, "utf8").replace("export default", "return"))(),
-});
-"""
-"""Stands for the loader of TypeScript that the original has: these extensions are one expression."""
 PROMPT: Final = "---\ndescription: one\n---\ntext\n"
 
 FILES: Final[Mapping[str, str]] = {
@@ -199,10 +194,8 @@ def answers(
     ]
     (agent_dir / "settings.json").write_text(json.dumps({"packages": user}))
     (project / "settings.json").write_text(json.dumps({"packages": own}))
-    (root / "modules" / "jiti").mkdir(parents=True)
-    (root / "modules" / "jiti" / "index.js").write_text(JITI)
     env = {
-        "NODE_PATH": str(root / "modules"),
+        "NODE_PATH": str(write_loader(root / "modules")),
         "HOME": str(root / "home"),
         "PATH": f"{Path(node_program).parent}{os.pathsep}/usr/bin{os.pathsep}/bin",
         "PI_CODING_AGENT_DIR": str(agent_dir),

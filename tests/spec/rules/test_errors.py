@@ -25,8 +25,7 @@ from pinnace_spec.rules.errors import ClientError, ErrorCode, ProtocolError
         ),
         (
             errors.authentication_failed("anthropic"),
-            'Authentication failed for "anthropic". Credentials may have expired or network is unavailable. '
-            "Run '/login anthropic' to re-authenticate.",
+            'Authentication failed for "anthropic". Credentials may have expired or network is unavailable.',
         ),
         (errors.model_not_found("invalid", "model"), "Model not found: invalid/model"),
         (errors.unknown_command("x"), "Unknown command: x"),

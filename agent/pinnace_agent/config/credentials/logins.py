@@ -185,6 +185,15 @@ def refused_login(provider: str, login: Login) -> str:
     )
 
 
+def how_to_log_in(provider: str) -> str:
+    """Return what to do when a login was refused, for readers of any client."""
+    option = f" {login_option(provider)}" if has_login(provider) else ""
+    return (
+        f"Run 'pinnace auth login {provider}{option}', or '/login {provider}' in the terminal client, "
+        "to re-authenticate."
+    )
+
+
 class LoginMethod(Protocol):
     """How a provider refreshes and uses its logins. May raise any exception of its code."""
 

@@ -62,7 +62,7 @@ class _KeySource(NamedTuple):
 
 
 class _LoginRefused(Exception):
-    """A login can't be refreshed; the text gives the reason."""
+    """A login can't be refreshed; the text follows its error."""
 
 
 class CredentialResolver:
@@ -194,7 +194,7 @@ class CredentialResolver:
             key = None if source is None else await self._key_of(provider, source)
             headers = await self._resolve_headers(provider, model_id)
         except _LoginRefused as why:
-            text = f"{errors.authentication_failed(provider)}\n\n{why}."
+            text = f"{errors.authentication_failed(provider)}{why}."
             return Credentials(problem=text, is_login_refused=True)
         except UnresolvedValue as why:
             return Credentials(problem=self._no_key(provider, f"{why}."))
@@ -282,7 +282,7 @@ class CredentialResolver:
 
     async def _token_of(self, provider: str, login: "Login") -> str:
         """Return the access token of a login, refreshed if it has expired."""
-        from pinnace_agent.config.credentials.logins import LoginFailed, hidden, is_refreshable, key_of
+        from pinnace_agent.config.credentials.logins import LoginFailed, hidden, how_to_log_in, is_refreshable, key_of
 
         if (path := self._auth.path) is None:
             return login.access
@@ -299,7 +299,7 @@ class CredentialResolver:
             learn_login(valid)
             return valid.access if method is None else key_of(method, valid)
         except LoginFailed as why:
-            raise _LoginRefused(hidden(str(why), login)) from None
+            raise _LoginRefused(f" {how_to_log_in(provider)}\n\n{hidden(str(why), login)}") from None
 
     async def _google_token(self, source: Path | str) -> str:
         from pinnace_agent.config.credentials.google_credentials import GoogleTokens
@@ -308,7 +308,7 @@ class CredentialResolver:
         try:
             return await self._google.setdefault(source, GoogleTokens(source)).token()
         except LoginFailed as why:
-            raise _LoginRefused(str(why)) from None
+            raise _LoginRefused(f"\n\n{why}") from None
 
     async def _resolve_headers(self, provider: str, model_id: str) -> dict[str, str]:
         env = self._env_of(provider)

@@ -4,12 +4,15 @@ Decides the flags of one model: its `compat`, else the behaviour of Anthropic. U
 Independent of what a flag changes in a request.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, cast
 
+from pinnace_agent.core.json_access import as_amount, as_array, as_object, as_text
 from pinnace_spec.records.messages import Model
 
 # Accepts every kind of its tokens as Bearer.
 _COPILOT: Final = "github-copilot"
+_PRICES: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
 class Compat(NamedTuple):
@@ -31,6 +34,8 @@ class Compat(NamedTuple):
     """Holds the arguments of calls to the schemas of tools."""
     takes_bearer: bool
     """Requires the key as a Bearer token."""
+    fallbacks: Mapping[str, Model]
+    """The models that may answer what this one refuses, by id, each with the prices of its answers."""
 
 
 def compat_of(model: Model) -> Compat:
@@ -52,4 +57,16 @@ def compat_of(model: Model) -> Compat:
         send_session_affinity_headers=flag("sendSessionAffinityHeaders", False),
         supports_strict_tools=flag("supportsStrictTools", False),
         takes_bearer=model["provider"] == _COPILOT,
+        fallbacks=dict(_fallbacks(model)),
     )
+
+
+def _fallbacks(model: Model) -> Iterator[tuple[str, Model]]:
+    """Yield the models of `allowedFallbackModels`; one without prices at this provider costs what the model costs."""
+    for each in as_array((model.get("compat") or {}).get("allowedFallbackModels")):
+        fallback = as_object(each) or {}
+        if name := as_text(fallback.get("model")):
+            prices = as_object(fallback.get("cost")) or {}
+            cost = {price: as_amount(prices.get(price)) for price in _PRICES}
+            is_priced = fallback.get("provider") == model["provider"] and None not in cost.values()
+            yield name, cast("Model", {**model, "cost": cost}) if is_priced else model

@@ -19,6 +19,7 @@ _VERSION: Final = "2023-06-01"
 _BETAS: Final = "anthropic-beta"
 _BETA_FINE_GRAINED: Final = "fine-grained-tool-streaming-2025-05-14"
 _BETA_INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
+_BETA_FALLBACKS: Final = "server-side-fallback-2026-07-01"
 _BETAS_OF_EFFORTS: Final = ("mid-conversation-output-config-2026-07-01", "thinking-binding-controls-2026-08-01")
 
 # The prefix of subscription tokens. They are accepted only with these betas, and from Claude Code.
@@ -70,6 +71,8 @@ def request_body(request: LlmRequest, compat: Compat, cache: Retention, thinking
         body["system"] = system
     if tools:
         body["tools"] = tools
+    if compat.fallbacks:
+        body["fallbacks"] = [{"model": name} for name in compat.fallbacks]
     return body | thinking.fields | _sampling(request, compat, thinking)
 
 
@@ -85,6 +88,8 @@ def request_headers(request: LlmRequest, compat: Compat, cache: Retention, think
         betas.append(_BETA_FINE_GRAINED)
     if thinking.needs_interleaving:
         betas.append(_BETA_INTERLEAVED)
+    if compat.fallbacks:
+        betas.append(_BETA_FALLBACKS)
     if compat.supports_mid_convo_effort:
         betas += _BETAS_OF_EFFORTS
     for name in request.headers:

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import orjson
 
 from pinnace_agent.core.json_access import as_count, as_object, as_text, compact_json
+from pinnace_agent.llm.anthropic.compat import compat_of
 from pinnace_agent.llm.anthropic.tool_names import ToolNames
 from pinnace_agent.llm.arguments import repair_strings
 from pinnace_agent.llm.builder import MessageBuilder
@@ -22,6 +23,7 @@ from pinnace_spec.wire.json_text import WireError, decode_line
 
 ENDED_EARLY: Final = "Anthropic stream ended before message_stop"
 WITHOUT_REASON: Final = "Anthropic stream ended without stop_reason"
+LATE_FALLBACK: Final = "Anthropic passed an answer that had begun to another model"
 REDACTED_THOUGHT: Final = "[Reasoning redacted]"
 
 # The data of other events is not decoded: that of a `ping` need not be JSON.
@@ -61,6 +63,7 @@ class EventReader:
         self._open: dict[int | None, _Block] = {}
         self._call_ids: set[str] = set()
         self._counts: dict[str, int] = {}
+        self._answering = builder.model
         self._has_begun = False
         self._has_stopped = False
         self._stop_reason: str | None = None
@@ -150,6 +153,7 @@ class EventReader:
         model = as_text(message.get("model"))
         if model != builder.model["id"] and builder.response_model is None:
             builder.response_model = model
+            self._answering = compat_of(builder.model).fallbacks.get(model or "", builder.model)
         self._read_usage(message.get("usage"))
 
     def _start_block(self, index: int | None, content: dict[str, object]) -> None:
@@ -173,6 +177,8 @@ class EventReader:
                 block.input = as_object(content.get("input")) or {}
                 name = self._names.own(as_text(content.get("name")) or "")
                 builder.toolcall_start(block, self._call_id(as_text(content.get("id"))), name)
+            case "fallback" if builder.has_content:
+                raise StreamBroken(LATE_FALLBACK)  # what the model that refused has said is not part of the answer
             case _:
                 block = _Block("unknown")
         self._open[index] = block
@@ -233,4 +239,4 @@ class EventReader:
         counts = {name: usage.get(field) for name, field in _COUNTS.items()}
         counts |= {"cache_write_1h": kept.get("ephemeral_1h_input_tokens"), "reasoning": details.get("thinking_tokens")}
         self._counts |= {name: count for name, each in counts.items() if (count := as_count(each)) is not None}
-        self._builder.usage = usage_of(self._builder.model, RequestTokens(**self._counts))
+        self._builder.usage = usage_of(self._answering, RequestTokens(**self._counts))

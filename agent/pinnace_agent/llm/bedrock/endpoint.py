@@ -12,10 +12,12 @@ from urllib.parse import quote
 from pinnace_spec.records.messages import Model
 
 _OWN: Final = re.compile(
-    r"\A(https://bedrock-runtime(?:-fips)?)\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/?\Z", re.IGNORECASE
+    r"\A(https://bedrock-runtime(?:-fips)?)\.([a-z0-9-]+)\.amazonaws\.(?:com|com\.cn|eu)/?\Z", re.IGNORECASE
 )
 _ARN: Final = re.compile(r"\Aarn:aws(?:-[a-z0-9-]+)?:bedrock:([a-z0-9-]+):")
 _REGION: Final = re.compile(r"[a-z0-9-]+")
+# By the beginning of the region; the first that fits counts.
+_DOMAINS: Final = (("cn-", "amazonaws.com.cn"), ("eusc-", "amazonaws.eu"), ("", "amazonaws.com"))
 _USUAL_REGION: Final = "us-east-1"
 
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -74,8 +76,12 @@ def endpoint_of(
         return Endpoint(model["baseUrl"].rstrip("/"), region)
     if configured := configured_url(SERVICE, env, profile_url):
         return Endpoint(configured, region)
-    suffix = ".cn" if region.startswith("cn-") else ""
-    return Endpoint(f"{own[1].lower()}.{region}.amazonaws.com{suffix}", region)
+    return Endpoint(f"{own[1].lower()}.{region}.{domain_of(region)}", region)
+
+
+def domain_of(region: str) -> str:
+    """Return the domain of the servers of a region: that of its partition."""
+    return next(domain for beginning, domain in _DOMAINS if region.startswith(beginning))
 
 
 def configured_url(service: str, env: Mapping[str, str], profile_url: str | None = None) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pinnace_agent.llm.bedrock.endpoint import configured_url
+from pinnace_agent.llm.bedrock.endpoint import configured_url, domain_of
 from pinnace_agent.llm.bedrock.identity.aws_files import (
     DEFAULT_PROFILE,
     KEY_VARIABLES,
@@ -178,8 +178,7 @@ class _Chooser:
         self._env = env
         self._files = files
         self._region = region
-        suffix = ".cn" if region.startswith("cn-") else ""
-        self._sts = self._configured("STS") or f"https://sts.{region}.amazonaws.com{suffix}"
+        self._sts = self._configured("STS") or f"https://sts.{region}.{domain_of(region)}"
 
     def _configured(self, service: str) -> str | None:
         return configured_url(service, self._env, self._files.endpoint_url(profile_name(self._env), service))
@@ -325,8 +324,8 @@ class _Chooser:
             raise Unusable(f"{self._place('sso_region', name)} must be a region such as us-east-1")
         return SingleSignOn(
             place,
-            self._configured("SSO") or f"https://portal.sso.{region}.amazonaws.com",
-            self._configured("SSO_OIDC") or f"https://oidc.{region}.amazonaws.com",
+            self._configured("SSO") or f"https://portal.sso.{region}.{domain_of(region)}",
+            self._configured("SSO_OIDC") or f"https://oidc.{region}.{domain_of(region)}",
             session_name or start_url,
             bool(session_name),
             account_id,
