@@ -27,9 +27,15 @@ KILL_DEADLINE_S = 60.0
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
+_ALL_NEW_S: Final = 10.0
+"""Within this time the system gives no id of a process twice: it has at least 32,000 to give, one after the other."""
+
+
 class _Run(NamedTuple):
     begun: int
     """In ticks since the system's start, as /proc/PID/stat has it."""
+    last_id: int
+    """The id of a process or thread that the system had given last when it began."""
     agents: set[int]
     """Its process, which is no orphan."""
 
@@ -68,9 +74,9 @@ class Orphans:
 
     def begin(self, run_id: str) -> None:
         """Count a run from now on; before its agent is started."""
-        begun = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+        begun, last_id = int(_uptime_s() * os.sysconf("SC_CLK_TCK")), _last_id()
         with self._lock:
-            self._runs[run_id] = _Run(begun, set())
+            self._runs[run_id] = _Run(begun, last_id, set())
 
     def started(self, run_id: str, process_id: int) -> None:
         """Take note of a run's agent."""
@@ -81,6 +87,15 @@ class Orphans:
         """Return when a run began, in ticks since the system's start; 0: it is not counted."""
         with self._lock:
             return self._runs[run_id].begun if run_id in self._runs else 0
+
+    def look(self, run_id: str) -> "Stats":
+        """Look at all processes that can be of a run: of one that has just begun, those that have begun since."""
+        with self._lock:
+            run = self._runs.get(run_id)
+        if run is None or _uptime_s() - run.begun / os.sysconf("SC_CLK_TCK") > _ALL_NEW_S:
+            return all_stats()
+        found = _process_ids()
+        return _stats(given_since(run.last_id, _last_id(), found))
 
     def end(self, run_id: str) -> None:
         """Count a run no more."""
@@ -101,7 +116,7 @@ class Orphans:
         runs |= self._copied_runs()
         if run_id is not None and run_id not in runs:
             return set()
-        own = _Run(0, set()) if run_id is None else runs.pop(run_id)
+        own = _Run(0, 0, set()) if run_id is None else runs.pop(run_id)
         known = self._former.union(own.agents, *(run.agents for run in runs.values()))
         others = () if run_id is None else tuple(run.begun for run in runs.values())
         found: set[int] = set()
@@ -120,7 +135,7 @@ class Orphans:
 
     def _copied_runs(self) -> dict[str, _Run]:
         with self._lock:
-            return {name: _Run(run.begun, set(run.agents)) for name, run in self._runs.items()}
+            return {name: run._replace(agents=set(run.agents)) for name, run in self._runs.items()}
 
 
 ORPHANS: Final = Orphans()
@@ -133,7 +148,21 @@ Stats: TypeAlias = Mapping[int, list[str]]
 
 def all_stats() -> Stats:
     """Look at all processes."""
-    return {process_id: words for process_id in _process_ids() if (words := stat_of(process_id))}
+    return _stats(_process_ids())
+
+
+def _stats(process_ids: Iterable[int]) -> Stats:
+    return {process_id: words for process_id in process_ids if (words := stat_of(process_id))}
+
+
+def given_since(first: int, last: int, ids: Iterable[int]) -> list[int]:
+    """Return those of some ids that were given after the first one and up to the last one.
+
+    They are given in order; after the largest the system begins anew.
+    """
+    if first <= last:
+        return [each for each in ids if first < each <= last]
+    return [each for each in ids if each > first or each <= last]
 
 
 def _children(stats: Stats) -> Stats:
@@ -148,12 +177,12 @@ def processes_of(run_id: str, *, with_orphans: bool = False) -> list[int]:
     looked: list[Stats] = []
 
     def look() -> Stats:
-        """Look at all processes, once for both questions."""
-        looked.append(all_stats())
+        """Look at the processes, once for both questions."""
+        looked.append(ORPHANS.look(run_id))
         return looked[-1]
 
     found: set[int] = ORPHANS.of(run_id, look) if with_orphans else set()
-    stats = looked[-1] if looked else all_stats()
+    stats = looked[-1] if looked else look()
     return _found(lambda variables: mark in variables.split(b"\0"), found, stats, ORPHANS.begun(run_id))
 
 
@@ -228,7 +257,7 @@ def await_end(run_id: str, timeout_s: float) -> list[int]:
     pause_s = 0.002
     while (left := processes_of(run_id, with_orphans=True)) and time.monotonic() < deadline_s:
         time.sleep(pause_s)  # as above
-        pause_s = min(1.5 * pause_s, 0.05)  # each look reads every process of the machine
+        pause_s = min(1.5 * pause_s, 0.05)  # of an old run each look reads every process of the machine
     return left
 
 
@@ -270,6 +299,15 @@ def stat_of(process_id: int) -> list[str]:
 
 def _process_ids() -> list[int]:
     return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
+
+
+def _last_id() -> int:
+    """Return the id that the system has given last, to a process or a thread."""
+    return int((PROC / "loadavg").read_bytes().split()[-1])
+
+
+def _uptime_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _is_alive(words: list[str]) -> bool:
