@@ -89,7 +89,7 @@ def test_extras_are_installed_as_the_locks_pin_them_and_once(checkout: Checkout)
 def test_an_unknown_extra_is_refused_with_those_that_there_are(words: list[str], checkout: Checkout) -> None:
     ran = checkout.setup(*words)
     assert (1, []) == (ran.code, ran.calls)
-    assert "there are dask, images, mcp, otel, ray, tui" in ran.text
+    assert "there are bedrock, dask, images, mcp, otel, ray, tui" in ran.text
 
 
 def test_a_copy_over_the_checkout_is_replaced_by_the_checkout(checkout: Checkout) -> None:

@@ -30,7 +30,7 @@ def run(folder: Path, *agent: str) -> str:
     found = subprocess.run(
         ["/bin/sh", str(folder / "reproduce.sh"), *agent],
         check=False,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
+        env={"PATH": os.environ.get("PATH", os.defpath), "PAUSE": "2"},  # the machine has other things to do
         cwd="/",
         capture_output=True,
         text=True,

@@ -38,11 +38,12 @@ _AGENT: Final = "@AGENT@"
 _KEPT: Final = re.compile(r"@KEPT-([\w.\-]+)@")
 _GATE: Final = re.compile(r"\$\{gate:([\w.\-]+)\}")
 _NO_MODEL: Final = "http://127.0.0.1:9"
-# Nothing here lasts longer than the waits of the judge, which gives 30 s to a start and 10 s to an answer.
+# Nothing here lasts longer than the waits of the judge, which gives 30 s to a start and 10 s to an answer. PAUSE is how
+# long an agent must be silent, in seconds: more where the machine is slow.
 _QUIET: Final = (
     'quiet() { i=0; a=; until b=$(wc -c < "$t/out"); [ -e "$t/end" ] || [ $i -gt 30 ] || '
     '{ [ "$b" -gt 0 ] && [ "$b" = "$a" ]; }; '
-    "do a=$b; i=$((i+1)); sleep 0.7; done; }; "
+    'do a=$b; i=$((i+1)); sleep "${PAUSE:-0.7}"; done; }; '
     'at() { i=0; until [ -e "$t/at-$1" ] || [ -e "$t/end" ] || [ $i -gt 200 ]; do i=$((i+1)); sleep 0.1; done; }'
 )
 
