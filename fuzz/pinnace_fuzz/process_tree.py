@@ -25,8 +25,6 @@ _READ_BYTES: Final = 65_536
 KILL_DEADLINE_S = 60.0
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
-
-
 _ALL_NEW_S: Final = 10.0
 """Within this time the system gives no id of a process twice: it has at least 32,000 to give, one after the other."""
 
@@ -103,7 +101,7 @@ class Orphans:
             self._runs.pop(run_id, None)
 
     def of(self, run_id: str, look: Callable[[], "Stats"]) -> set[int]:
-        """Find the living orphans that are of no other run than this one, among what a look at all processes sees."""
+        """Find the living orphans that are of no other run than this one, among what a look at the processes sees."""
         return self._found(run_id, look)
 
     def _found(self, run_id: str | None, look: Callable[[], "Stats"]) -> set[int]:
@@ -143,7 +141,7 @@ ORPHANS: Final = Orphans()
 
 
 Stats: TypeAlias = Mapping[int, list[str]]
-"""All processes, each with the words of its `stat` from its state on."""
+"""The processes that were looked at, each with the words of its `stat` from its state on."""
 
 
 def all_stats() -> Stats:
@@ -197,7 +195,7 @@ def _found(is_meant: Callable[[bytes], bool], found: set[int], stats: Stats, sin
     Args:
         is_meant: Decides by the environment of a process.
         found: Those that are meant whatever it says.
-        stats: All processes.
+        stats: The processes among which they are.
         since: None of them, and nothing that they start, is older than this, in ticks since the system's start. Of what
             is older the environment is not read: that costs more than everything else here.
     """

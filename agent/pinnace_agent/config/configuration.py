@@ -89,15 +89,16 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     session_dir, notice = configured_session_dir(settings, env, cwd)
     if notice is not None:
         notices.append(Notice("settings", notice))
-    keys, headers = keys_and_headers(catalog, auth)
+    hidden: frozenset[str] = frozenset()
+    if not settings.shell_provider_keys:
+        keys, headers = keys_and_headers(catalog, auth)
+        hidden = key_variables_of(keys, [value for each in headers for value in each.values()])
     return Configuration(
         replace(settings, session_dir=session_dir),
         ModelRegistry(catalog, auth, env),
         tuple(notices),
         trust.is_trusted,
-        frozenset()
-        if settings.shell_provider_keys
-        else key_variables_of(keys, [value for each in headers for value in each.values()]),
+        hidden,
         refusals,
         tuple(text for each in diagnostics for text in each.mistakes()),
         others,

@@ -47,15 +47,14 @@ class CodexLogin(DeviceLogin):
             if polled is None:
                 interval_s = slower(interval_s)
                 continue
-            answer = polled
-            if answer.status == 200:
-                bought, verifier = (self._text(answer.body, name) for name in ("authorization_code", "code_verifier"))
+            if polled.status == 200:
+                bought, verifier = (self._text(polled.body, name) for name in ("authorization_code", "code_verifier"))
                 return await self.exchange(bought, verifier, self._url(_REDIRECT_PATH))
-            match _code_of(answer):
+            match _code_of(polled):
                 case "slow_down":
                     interval_s += _SLOWER_S
-                case code if code != _PENDING and answer.status not in {403, 404}:
-                    raise refusal(vendor.name, "refuses the login", answer)
+                case code if code != _PENDING and polled.status not in {403, 404}:
+                    raise refusal(vendor.name, "refuses the login", polled)
                 case _:
                     pass
 

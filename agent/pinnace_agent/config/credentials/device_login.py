@@ -83,16 +83,15 @@ class DeviceLogin:
             if polled is None:
                 interval_s = slower(interval_s)
                 continue
-            answer = polled
-            if self._is_grant(answer):
-                return answer.body
-            match answer.body.get("error"):
+            if self._is_grant(polled):
+                return polled.body
+            match polled.body.get("error"):
                 case "authorization_pending":
                     pass
                 case "slow_down":
-                    interval_s = seconds(answer.body.get("interval"), interval_s + _INTERVAL_S)
+                    interval_s = seconds(polled.body.get("interval"), interval_s + _INTERVAL_S)
                 case _:
-                    raise refusal(vendor.name, "refuses the login", answer)
+                    raise refusal(vendor.name, "refuses the login", polled)
 
     async def _polled(self, deadline: float, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
         """Ask whether the user has entered the code; None: a failure that may pass, after which it is asked again.

@@ -1,11 +1,11 @@
 """Why a model that was named can't be used, for the user. Loaded only then. Runs no command."""
 
-import sys
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.models.builtin import usual_variable
 from pinnace_agent.config.models.catalog import LeftOut
 from pinnace_agent.config.models.patterns import ModelRequest, split_level
+from pinnace_agent.config.models.routes import is_disabled
 from pinnace_spec.nearest import did_you_mean
 
 if TYPE_CHECKING:  # which loads this
@@ -42,9 +42,7 @@ def name_left_out(left_out: LeftOut, request: ModelRequest) -> str | None:
     named = (request.provider or "").strip().lower()
     for provider in left_out.providers:
         if named == provider.lower() or (not named and pattern.startswith(f"{provider.lower()}/")):
-            routes = sys.modules.get("pinnace_agent.config.models.routes")
-            why = _MISTAKE if routes is None or not routes.is_disabled(provider) else _DISABLED
-            return f'The provider "{provider}" {why}'
+            return f'The provider "{provider}" {_DISABLED if is_disabled(provider) else _MISTAKE}'
     texts = {pattern, split_level(pattern)[0]}
     for provider, model_id in left_out.models:
         whole = f"{provider}/{model_id}".lower()

@@ -18,7 +18,7 @@ _ARN: Final = re.compile(r"\Aarn:aws(?:-[a-z0-9-]+)?:bedrock:([a-z0-9-]+):")
 _REGION: Final = re.compile(r"[a-z0-9-]+")
 # By the beginning of the region; the first that fits counts.
 _DOMAINS: Final = (("cn-", "amazonaws.com.cn"), ("eusc-", "amazonaws.eu"), ("", "amazonaws.com"))
-_USUAL_REGION: Final = "us-east-1"
+USUAL_REGION: Final = "us-east-1"
 
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINT: Final = "AWS_ENDPOINT_URL"
@@ -69,7 +69,7 @@ def endpoint_of(
         named = (arn[1], "the model's id")
     if named is None and own is not None:
         named = (own[2].lower(), "baseUrl")
-    region, source = named or (_USUAL_REGION, "")
+    region, source = named or (USUAL_REGION, "")
     if not _REGION.fullmatch(region):
         raise RegionInvalid(f"{source} is no region of AWS: {region[:100]!r}; expected a name such as us-east-1")
     if own is None:

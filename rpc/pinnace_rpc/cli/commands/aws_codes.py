@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import trio
 
-from pinnace_agent.llm.bedrock.endpoint import REGION_VARIABLES
+from pinnace_agent.llm.bedrock.endpoint import REGION_VARIABLES, USUAL_REGION
 from pinnace_agent.llm.bedrock.identity.aws_files import (
     AddressMissing,
     AwsFiles,
@@ -23,8 +23,6 @@ from pinnace_agent.llm.bedrock.identity.sources import NoKeys
 from pinnace_agent.llm.transport.client import close_clients
 from pinnace_rpc.options.parser import CommandError
 from pinnace_rpc.options.streams import echo
-
-_USUAL_REGION = "us-east-1"
 
 
 def enter_codes(variables: Mapping[str, str]) -> int:
@@ -64,4 +62,4 @@ async def _enter_codes(env: Mapping[str, str], files: AwsFiles) -> int:
 def _region(env: Mapping[str, str], files: AwsFiles) -> str:
     """Return the region whose security tokens are asked for: keys are good in every region."""
     named = next((env[name] for name in REGION_VARIABLES if env.get(name)), None)
-    return named or (files.profile(profile_name(env)) or {}).get("region") or _USUAL_REGION
+    return named or (files.profile(profile_name(env)) or {}).get("region") or USUAL_REGION
