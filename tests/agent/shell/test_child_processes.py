@@ -170,3 +170,29 @@ def test_a_signal_that_is_written_after_the_end_of_a_run_fails_no_test(
         writing.close()
         signal.signal(signal.SIGUSR1, former)
     assert [errno.EBADF if is_closed else errno.EPIPE] == reported
+
+
+def test_an_exit_that_is_noted_after_its_handler_has_gone_fails_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may do that at any time, too: here the handler of a signal that comes first takes it away."""
+    reported: list[str] = []
+    report = sys.unraisablehook
+
+    def seen(unraisable: "sys.UnraisableHookArgs") -> None:
+        reported.append(str(unraisable.exc_value))
+        report(unraisable)
+
+    def take_away(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    monkeypatch.setattr(sys, "unraisablehook", seen)
+    both = {signal.SIGUSR1, signal.SIGCHLD}
+    former = {number: signal.signal(number, take_away) for number in both}
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, both)
+        for number in both:
+            os.kill(os.getpid(), number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    assert ["Signal 17 ignored due to race condition"] == reported
