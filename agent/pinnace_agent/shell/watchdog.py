@@ -29,24 +29,19 @@ from typing import Final
 from pinnace_agent.shell.protection import without_adoption
 
 # Lines are `+MARK N` and `-MARK`, where N is the leader of a group and of a session, or 0 while the command is being
-# started; `read` returns false at the end. The second and the fourth word after the name in /proc/N/stat are the parent
-# and the session; a name may contain blanks and parentheses. All processes are found before the first is killed:
-# orphans can't be found by their parent.
+# started; `read` returns false at the end. Of /proc/N/stat a row keeps the number, the parent and the session of what is
+# no zombie; a name may contain blanks and parentheses. All processes are found before the first is killed: orphans can't
+# be found by their parent.
 _SCRIPT: Final = r"""# pinnace-watchdog: kills the running commands of an agent that is killed
 cd /
+to_row='s/^\([0-9]*\) (.*) [^Z] \([0-9]*\) [0-9]* \([0-9]*\) .*/\1:\2:\3/p'
 find_members() {
   members=" "
   for file in $(grep -lsaF $patterns /proc/[0-9]*/environ); do
     pid=${file#/proc/}
     members="$members${pid%/environ} "
   done
-  table=
-  for file in /proc/[0-9]*/stat; do
-    read -r stat < "$file" || continue
-    pid=${stat%% *}
-    set -- ${stat##*) }
-    case $1 in Z) ;; *) table="$table $pid:$2:$4" ;; esac
-  done
+  table=$(sed -n "$to_row" /proc/[0-9]*/stat)
   grown=1
   while [ "$grown" ]; do
     grown=
