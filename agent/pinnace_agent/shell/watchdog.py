@@ -29,9 +29,9 @@ from typing import Final
 from pinnace_agent.shell.protection import without_adoption
 
 # Lines are `+MARK N` and `-MARK`, where N is the leader of a group and of a session, or 0 while the command is being
-# started; `read` returns false at the end. Of /proc/N/stat a row keeps the number, the parent and the session of what is
-# no zombie; a name may contain blanks and parentheses. All processes are found before the first is killed: orphans can't
-# be found by their parent.
+# started; `read` returns false at the end. A row has the number, the parent and the session in /proc/N/stat of what is
+# no zombie; a name may contain blanks and parentheses. All processes are found before the first is killed: orphans
+# can't be found by their parent.
 _SCRIPT: Final = r"""# pinnace-watchdog: kills the running commands of an agent that is killed
 cd /
 to_row='s/^\([0-9]*\) (.*) [^Z] \([0-9]*\) [0-9]* \([0-9]*\) .*/\1:\2:\3/p'

@@ -20,7 +20,8 @@ from pinnace_fuzz.acp.scenario import AcpScenario
 from pinnace_fuzz.acp.schema import SCHEMAS
 from pinnace_fuzz.harness.adapters import prepare_pi_home
 from pinnace_fuzz.harness.agent_process import AgentGone
-from pinnace_fuzz.judge.adapter import Adapter, AdapterError, LaunchOptions, PiAdapter, Prepared, adapter, write_files
+from pinnace_fuzz.judge.adapter import Adapter, AdapterError, LaunchOptions, PiAdapter, Prepared, write_files
+from pinnace_fuzz.judge.adapter_names import adapter
 from pinnace_fuzz.judge.at_once import AtOnce
 from pinnace_fuzz.judge.confirming import SLOW_S, Case, play_all
 from pinnace_fuzz.judge.playing.load import LoadMeter
@@ -73,6 +74,8 @@ def editor_adapter(name: str) -> Adapter:
     """
     if name == "attach":
         raise AdapterError("the adapter attach is for `pinnace attach`, which speaks no ACP")
+    if name == "json":
+        raise AdapterError("the adapter json is for `--mode json`, which speaks no ACP")
     return EditorHome() if name == "pi" else adapter(name)
 
 

@@ -33,9 +33,6 @@ _NOT_OVER_ATTACH: Mapping[str, str] = {
     "SES/killed-with-a-queue": _REPORTED_BEFORE,
 }
 
-# Adapters of agents that need more than `pi` or `env`, by name.
-_SHIPPED = Path(__file__).parent / "adapters"
-
 
 class AdapterError(ValueError):
     """An adapter is invalid, or does not fit."""
@@ -79,9 +76,15 @@ class Adapter(Protocol):
     quit: Quit
     asides: Mapping[str, str]
     """Regular expressions of requests to the model that the agent makes for itself -> their answers."""
+    is_one_prompt: bool
+    """The agent is started with its only prompt, and ends by itself."""
 
     def not_for(self, scenario: Scenario) -> str:
         """Return why a scenario is not for agents that are reached in this way; empty if it is."""
+        ...
+
+    def as_played(self, scenario: Scenario) -> Scenario:
+        """Return a scenario that is for such agents as it is played on them."""
         ...
 
     def begun(self, command: Sequence[str], root: Path) -> "AbstractContextManager[Adapter]":
@@ -117,6 +120,11 @@ class _StartedAgent:
     """The agent is the process that is started, and cases share nothing. Its tools are those of the scenarios."""
 
     asides: Mapping[str, str] = MappingProxyType({})
+    is_one_prompt = False
+
+    def as_played(self, scenario: Scenario) -> Scenario:
+        """Leave it as it is."""
+        return scenario
 
     def in_its_words(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """Leave it as it is."""
@@ -351,29 +359,6 @@ def _tool_words(value: Any, path: tuple[str, ...]) -> ToolWords:
     found = ToolWords(fields.needed("name"), fields.text_map("renamed"), fields.mapping("added"))
     fields.finish()
     return found
-
-
-def adapter(name: str) -> Adapter:
-    """Return an adapter: `pi`, `attach`, `env`, `none`, one of those that come with the tester, or that of a file.
-
-    Raises:
-        AdapterError: There is none.
-    """
-    known: Mapping[str, type[PiAdapter | AttachAdapter | EnvAdapter]] = {
-        "pi": PiAdapter,
-        "attach": AttachAdapter,
-        "env": EnvAdapter,
-        "none": NoAdapter,
-    }
-    if name in known:
-        return known[name]()
-    shipped = {path.stem: path for path in sorted(_SHIPPED.glob("*.toml"))}
-    path = shipped.get(name, Path(name))
-    try:
-        return FileAdapter(path.read_text(encoding="utf-8"), path.stem)
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "no UTF-8"
-        raise AdapterError(f"{name} is none of {', '.join([*known, *shipped])} and no file: {why}") from None
 
 
 def write_files(folders: Mapping[str, Path], files: Mapping[str, str]) -> None:

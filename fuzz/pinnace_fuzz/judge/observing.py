@@ -19,6 +19,7 @@ def observe(
 ) -> tuple[list[Finding], Mapping[str, int]]:
     """Judge one process; return findings, and how often each invariant was armed."""
     checks = Checks(
+        has_inputs=not kit.adapter.is_one_prompt,
         is_fresh=trace.is_fresh,
         is_ours=kit.binds_ours,
         is_reading=trace.is_reading,

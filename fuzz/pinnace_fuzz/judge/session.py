@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pinnace_fuzz.judge import store
-from pinnace_fuzz.judge.adapter import Adapter, AdapterError
+from pinnace_fuzz.judge.adapter import Adapter, AdapterError, PiAdapter
 from pinnace_fuzz.judge.at_once import AtOnce
 from pinnace_fuzz.judge.coverage import Coverage
 from pinnace_fuzz.judge.fleet.sharding import WHOLE, Shard
@@ -118,7 +118,7 @@ def opened(options: JudgeOptions) -> Generator[tuple[AgentUnderTest, ProbeFindin
             options.patience,
             is_strict=options.is_strict,
         )
-        found = probe(kit)
+        found = probe(kit._replace(adapter=PiAdapter()) if adapter.is_one_prompt else kit)
         name = found.generation if options.profile == "auto" else asked
         capabilities = options.adapter.capabilities | (_OURS if found.is_ours else frozenset[str]())
         if not found.does_llm:
@@ -196,6 +196,7 @@ def conduct(options: JudgeOptions) -> JudgedRun:
 
         # Those that are named are run however little time there is.
         has_campaigns = options.time_s > SMOKE_S if options.campaigns is None else bool(options.campaigns)
+        has_campaigns &= not kit.adapter.is_one_prompt
         end_s = begun_s + options.time_s * (SCENARIO_SHARE if has_campaigns else 1.0)
         options.watch(done.said)
         cases = run_all(scenarios, kit, at_once=at_once, report=take, is_over=lambda: time.monotonic() > end_s)

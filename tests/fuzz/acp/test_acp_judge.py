@@ -20,7 +20,7 @@ from pinnace_fuzz.acp.playing import AcpKit, play
 from pinnace_fuzz.acp.reading import load, read_file
 from pinnace_fuzz.acp.rules import rules
 from pinnace_fuzz.acp.scenario import NEEDS, AcpScenario
-from pinnace_fuzz.judge.adapter import adapter
+from pinnace_fuzz.judge.adapter_names import adapter
 from pinnace_fuzz.judge.cli import main
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.results import NOTHING_JUDGED_EXIT, CaseResult

@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
-from pinnace_fuzz.judge.adapter import (
-    Adapter,
-    AdapterError,
-    FileAdapter,
-    LaunchOptions,
-    PiAdapter,
-    adapter,
-    write_files,
-)
+from pinnace_fuzz.judge.adapter import Adapter, AdapterError, FileAdapter, LaunchOptions, PiAdapter, write_files
+from pinnace_fuzz.judge.adapter_names import adapter
 from pinnace_fuzz.judge.playing.kit import AgentUnderTest
 from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.playing.play import Played, play
@@ -185,7 +178,7 @@ def test_no_file_outside_of_the_home(name: str, tmp_path: Path) -> None:
 
 
 def test_who_names_no_adapter_gets_an_error_that_lists_which_there_are() -> None:
-    with pytest.raises(AdapterError, match="pi, attach, env, none, aelix, claude-agent-acp, codex-acp"):
+    with pytest.raises(AdapterError, match="pi, attach, json, env, none, aelix, claude-agent-acp, codex-acp"):
         adapter("nobody")
 
 

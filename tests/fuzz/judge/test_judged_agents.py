@@ -9,7 +9,7 @@ import pytest
 from pinnace_campaigns.judged.catalogue import AGENTS, REPOSITORY, Agent
 from pinnace_campaigns.judged.page import shipped, table, write
 from pinnace_campaigns.judged.runs import judge_all
-from pinnace_fuzz.judge.adapter import adapter
+from pinnace_fuzz.judge.adapter_names import adapter
 
 TINY = (sys.executable, str(Path(__file__).parent / "tiny_agent.py"))
 TINY_EDITOR = (sys.executable, str(Path(__file__).parents[1] / "acp" / "tiny_acp_agent.py"))

@@ -17,7 +17,8 @@ from tests.fuzz.judge import html_reports as made
 from tests.fuzz.judge.html_reports import HOSTILE, Json
 from tests.fuzz.judge.reproduced import run, written_scripts
 
-from pinnace_fuzz.judge.adapter import AttachAdapter, adapter
+from pinnace_fuzz.judge.adapter import AttachAdapter
+from pinnace_fuzz.judge.adapter_names import adapter
 from pinnace_fuzz.judge.html.reading import read_report
 from pinnace_fuzz.judge.reports.reproducing import quoted, write_reproductions
 from pinnace_fuzz.judge.scenarios.files import load

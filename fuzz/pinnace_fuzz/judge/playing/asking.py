@@ -109,6 +109,10 @@ class Dialogue:
             DriverTimeout: That does not come.
         """
         limit_s = limit_s * self._kit.patience + (0 if self.is_warm else START_S)
+        if self._kit.adapter.is_one_prompt:
+            self._release_shell_gates()
+            self._body().wait_exit(limit_s)
+            return
         deadline_s = time.monotonic() + limit_s
         journal = self._body().journal
         while True:

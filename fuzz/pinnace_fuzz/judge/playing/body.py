@@ -91,6 +91,11 @@ class Body(Agent):
         """It did not end by itself: the script or the tester has killed it."""
         return self._how == "killed"
 
+    @property
+    def was_ended_by_signal(self) -> bool:
+        """A signal has ended it, its own or another's."""
+        return (self.process.exit_code or 0) < 0
+
     def has_ended(self, error: Exception) -> bool:
         """Return whether an agent that a step failed on has ended, or is about to.
 

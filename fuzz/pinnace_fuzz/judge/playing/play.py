@@ -58,7 +58,7 @@ class Player:
 
     def __init__(self, kit: AgentUnderTest, scenario: Scenario, root: Path) -> None:
         self._kit = kit
-        self._scenario = scenario
+        self._scenario = kit.adapter.as_played(scenario)
         self._root = root
         self._traces: list[ProcessTrace] = []
         self._prepared: Prepared | None = None
@@ -160,6 +160,8 @@ def _explain(stage: Stage, kit: AgentUnderTest, error: Exception, at: int) -> St
     if body.journal.excess:
         return Stopped("excess", body.journal.excess, at)
     if body.has_ended(error):
+        if kit.adapter.is_one_prompt and not body.was_ended_by_signal:
+            return Stopped("step", text, at)
         return Stopped("crash", f"{body.ending()}; {text}", at)
     if isinstance(error, StepFailed) or stage.has_ended_input:
         return Stopped("step", text, at)

@@ -171,7 +171,7 @@ class Stage(Dialogue):
         self._is_over = True
         self.quiet()
         body.recording.end_script()
-        if self._scenario.session == "new" and not self._case:
+        if self._scenario.session == "new" and not self._case and not self._kit.adapter.is_one_prompt:
             self._look_at_session()
         if self._scenario.state:
             self._state(self._scenario.state, "get_state at the end")

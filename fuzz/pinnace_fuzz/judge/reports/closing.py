@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
+from pinnace_fuzz.judge.adapter_names import option_of
 from pinnace_fuzz.judge.html.reading import AgentReport, inner, whole, word, words
 from pinnace_fuzz.judge.reports.found import Found, findings
 from pinnace_fuzz.judge.results import ACP_KIND, HARNESS_EXIT, NOTHING_JUDGED_EXIT
@@ -61,7 +62,7 @@ def _kept(report: AgentReport) -> Iterator[str]:
 def _next(report: AgentReport, found: list[Found]) -> Iterator[str]:
     agent = shlex.join(words(report.agent, "command"))
     is_acp = any(case.kind == ACP_KIND for case in report.cases)
-    program = "pinnace-conform acp" if is_acp else "pinnace-conform"
+    program = ("pinnace-conform acp" if is_acp else "pinnace-conform") + option_of(word(report.agent, "adapter"))
     if found:
         # The last line of a reproduction is a command of the judge: it repeats the worst finding alone.
         yield (

@@ -100,7 +100,9 @@ def _case(case: CaseResult, run: JudgedRun) -> dict[str, Any]:
             for log in (case.logs if is_interesting else ())
         ],
         "transcript": transcript(case) if is_interesting else [],
-        "reproduction": reproduction(case, run.command, run.stored.get(scenario.id, "")) if is_interesting else "",
+        "reproduction": reproduction(case, run.command, run.stored.get(scenario.id, ""), run.agent["adapter"])
+        if is_interesting
+        else "",
         "stored": run.stored.get(scenario.id, ""),
     }
 

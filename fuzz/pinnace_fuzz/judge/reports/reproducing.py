@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -78,9 +79,9 @@ class Script(NamedTuple):
     """Of the agent's home, by their paths; of the model, its answers."""
 
 
-def play_of(scenario: Mapping[str, Any]) -> Play:
-    """Read a scenario of the RPC protocol."""
-    found = read_scenario(scenario)
+def play_of(adapter: Adapter, scenario: Mapping[str, Any]) -> Play:
+    """Read a scenario of the RPC protocol, as an adapter has it played."""
+    found = adapter.as_played(read_scenario(scenario))
     options = LaunchOptions(found.session, found.settings, found.files, found.model, found.arguments, found.env)
 
     def starts(holes: Holes) -> Sequence[str]:
@@ -90,7 +91,7 @@ def play_of(scenario: Mapping[str, Any]) -> Play:
 
 
 def write_reproductions(
-    report: AgentReport, adapter: Adapter, folder: Path, read: Reader = play_of, helpers: str = ""
+    report: AgentReport, adapter: Adapter, folder: Path, read: Reader | None = None, helpers: str = ""
 ) -> list[Path]:
     """Write a folder for each finding that counts; return the folders.
 
@@ -98,7 +99,7 @@ def write_reproductions(
         report: The report of a run.
         adapter: What has laid out the homes of the run.
         folder: Where they are written; a folder of the same finding is replaced.
-        read: Reads the scenarios of the report.
+        read: Reads the scenarios of the report; None: those of the RPC protocol.
         helpers: Functions of the shell that their inputs need, in one line.
     """
     made: list[Path] = []
@@ -106,7 +107,7 @@ def write_reproductions(
         if found.tier == "ours":
             continue
         try:
-            script = _script(found, report, adapter, read, helpers)
+            script = _script(found, report, adapter, read or partial(play_of, adapter), helpers)
         except CanNotStandAlone as error:
             script = Script(_refusal(found, str(error)), False, {})
         slug = re.sub(r"[^\w.\-]+", "-", found.identity.place)
@@ -169,7 +170,8 @@ def _script(found: Found, report: AgentReport, adapter: Adapter, read: Reader, h
             prepared = adapter.prepare((_AGENT,), root, _NO_MODEL, play.options)
         except AdapterError:
             raise CanNotStandAlone(f"is of the adapter {adapter.name}, which shares a host") from None
-        if prepared.command[0] != _AGENT:
+        agent, *rest = prepared.command[prepared.command.index(_AGENT) if adapter.is_one_prompt else 0 :]
+        if agent != _AGENT:
             raise CanNotStandAlone(f"is of the adapter {adapter.name}, which starts another program")
 
         def placed(text: str) -> str:
@@ -188,7 +190,7 @@ def _script(found: Found, report: AgentReport, adapter: Adapter, read: Reader, h
             files["answers.json"] = json.dumps(answers, indent=1)
         folders = sorted({placed(str(path)) for path in places.values()})
         work = placed(str(prepared.folders["work"]))
-        arguments = [placed(each) for each in prepared.command[1:]]
+        arguments = [placed(each) for each in rest]
         env = {key: placed(value) for key, value in prepared.env.items() if key != "PATH"}
     command = " ".join(quoted(each) for each in words(report.agent, "command"))
     variables = " ".join(f"{key}={quoted(value)}" for key, value in sorted(env.items()))
@@ -202,12 +204,19 @@ def _script(found: Found, report: AgentReport, adapter: Adapter, read: Reader, h
         f"mkdir -p {' '.join(map(quoted, folders))}; {_COPY}; {_QUIET}{helpers and f'; {helpers}'}",
         *([_MODEL_LINE] if answers else []),
         _FILL_LINE,
-        "; ".join([begin, *(f'{{ {each}; quiet; }} | go "$@"' for each in starts)]),
+        "; ".join([begin, *(_started(each, adapter) for each in starts)]),
         'cut -c1-400 "$t/out"; tail -n 5 "$t/err"; echo "exit code: $(cat "$t/end")"; '
         f"echo {quoted('the judge found: ' + _shown(found))}; echo {quoted('the rule asks: ' + _sentence(found))}",
         'cd /; [ -z "$m" ] || kill "$m"; rm -rf "$t"',
     ]
     return Script(lines, bool(answers), files)
+
+
+def _started(inputs: str, adapter: Adapter) -> str:
+    """Return the shell's words for one start of the agent."""
+    if adapter.is_one_prompt:
+        return f'{{ {inputs or ":"}; }} & i=$!; go "$@" < /dev/null; wait $i'
+    return f'{{ {inputs}; quiet; }} | go "$@"'
 
 
 _COPY: Final = '[ ! -d "$d/home" ] || cp -R "$d/home/." "$t"; : > "$t/out"'

@@ -66,7 +66,9 @@ def _case(case: CaseResult, run: JudgedRun) -> Iterable[str]:
         yield from (f"    {line}" for line in transcript(case))
         yield from (
             f"      $ {line}"
-            for line in reproduction(case, run.command, run.stored.get(case.scenario.id, "")).splitlines()
+            for line in reproduction(
+                case, run.command, run.stored.get(case.scenario.id, ""), run.agent["adapter"]
+            ).splitlines()
         )
 
 
@@ -102,7 +104,7 @@ def markdown(run: JudgedRun) -> str:
                 "```",
                 "",
                 "```sh",
-                reproduction(case, run.command, run.stored.get(case.scenario.id, "")),
+                reproduction(case, run.command, run.stored.get(case.scenario.id, ""), run.agent["adapter"]),
                 "```",
             ]
     return "\n".join(lines) + "\n"

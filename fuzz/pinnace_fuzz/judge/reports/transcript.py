@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pinnace_fuzz.judge.adapter_names import option_of
 from pinnace_fuzz.judge.playing.recording import is_of_kit
 from pinnace_fuzz.judge.results import ACP_KIND, CaseResult, Finding, ProcessLog
 from pinnace_fuzz.judge.scenarios.scenario import Ask, Bytes, Scenario, Send
@@ -102,11 +103,12 @@ def inputs(scenario: Scenario) -> list[bytes]:
     return found
 
 
-def reproduction(result: CaseResult, command: Sequence[str], stored: str = "") -> str:
+def reproduction(result: CaseResult, command: Sequence[str], stored: str = "", adapter: str = "") -> str:
     """Write a command for a shell: the bytes alone if these are enough, else the replay command of the tester."""
     scenario = result.scenario
+    option = option_of(adapter)
     if result.kind == ACP_KIND:
-        return f"pinnace-conform acp --only {scenario.id} -- {shlex.join(command)}"
+        return f"pinnace-conform acp{option} --only {scenario.id} -- {shlex.join(command)}"
     writes = inputs(scenario)
     can_be_piped = (
         not scenario.llm
@@ -117,9 +119,9 @@ def reproduction(result: CaseResult, command: Sequence[str], stored: str = "") -
     if can_be_piped and len(writes[0]) <= 4000:
         lines.append(f"{_printf(writes[0])} | {shlex.join(command)}")
     if stored:
-        lines.append(f"pinnace-conform replay {shlex.quote(stored)} -- {shlex.join(command)}")
+        lines.append(f"pinnace-conform replay{option} {shlex.quote(stored)} -- {shlex.join(command)}")
     elif not lines or result.kind == "scenario":
-        lines.append(f"pinnace-conform --only {scenario.id} -- {shlex.join(command)}")
+        lines.append(f"pinnace-conform{option} --only {scenario.id} -- {shlex.join(command)}")
     return "\n".join(lines)
 
 

@@ -52,6 +52,9 @@ class NoCrash(Automaton):
         if end.how != "exit" or end.code in ORDERLY or not self._has_begun:
             return
         found = _TRACEBACK.search(end.stderr)
+        # A process that takes no commands says by its code how its one prompt ended.
+        if not self.fold.checks.has_inputs and end.code is not None and end.code > 0 and not found:
+            return
         last = self.fold.commands.last_input
         shown = f": {edge.shown(_last_words(end.stderr))}" if found and end.stderr.strip() else ""
         behind = f" behind record {last}" if last else ""

@@ -36,6 +36,8 @@ AGENTS: Final = (
     Agent("omp 18.2.3", (".tools/omp-18.2.3/bin/omp",), "omp"),
     Agent("aelix 0.1.0b2", (".tools/aelix-0.1.0b2/bin/aelix",), "aelix"),
     Agent("tau 0.4.8", (".tools/tau-0.4.8/bin/tau",), "tau"),
+    Agent("pinnace --mode json", (_OURS,), "json"),
+    Agent("pi 1.5.2 --mode json", ("node", _PI), "json"),
     Agent("pinnace acp", (_OURS, "acp"), protocol="acp"),
     Agent(
         "claude-agent-acp 0.101.0",
