@@ -172,7 +172,10 @@ def conduct(options: JudgeOptions) -> JudgedRun:
         HarnessFault: The tester itself failed.
         NoSuchScenario: What should be run does not exist.
         NoSuchSet: There are no such requirements.
+        AdapterError: Campaigns are named, and the adapter is for agents that take no commands.
     """
+    if options.campaigns and options.adapter.is_one_prompt:
+        raise AdapterError(f"--campaign: the adapter {options.adapter.name} is for agents that take no commands")
     known = load()
     scenarios = [] if options.requirements else chosen(known, options)
     begun_s = time.monotonic()

@@ -19,6 +19,7 @@ from pinnace_fuzz.judge.playing.load import LoadMeter
 from pinnace_fuzz.judge.running import reason_not_to_run, run_once
 from pinnace_fuzz.judge.scenarios.files import load
 from pinnace_fuzz.judge.scenarios.reading import read_scenario
+from pinnace_fuzz.judge.session import JudgeOptions, conduct
 from pinnace_spec.profiles.generations import generation
 
 PINNACE = (str(Path(sys.executable).parent / "pinnace"),)
@@ -110,6 +111,13 @@ def test_a_script_starts_the_mode_and_nothing_else(tmp_path: Path) -> None:
     assert len((folder / "reproduce.sh").read_text(encoding="utf-8").splitlines()) <= 10
     assert '{"type":"agent_settled","aborted":false}' in printed
     assert "exit code: 0" in printed
+
+
+def test_campaigns_need_commands(tmp_path: Path) -> None:
+    options = JudgeOptions(command=PINNACE, adapter=JsonModeAdapter(), campaigns=["sequences"], out=tmp_path)
+
+    with pytest.raises(AdapterError, match="--campaign: the adapter json"):
+        conduct(options)
 
 
 def test_an_editor_is_no_agent_of_this_mode() -> None:
