@@ -3781,8 +3781,8 @@ export interface ReturnedMessage {
   text: string;
   /** The number of its images. */
   imageCount: number;
-  /** What has returned it. */
-  reason: "clear_queue" | "abort" | "session_replaced";
+  /** What has returned it; `agent_ended`: to the agent that had started this one as a sub-agent, when that ended. */
+  reason: "clear_queue" | "abort" | "session_replaced" | "agent_ended";
   /** The command that has returned it: its `by`, or its id; absent if it had none. A host gives ids of its own. */
   by?: string;
 }
