@@ -5,7 +5,7 @@ has begun, on the disk before the agent does anything, and that it has ended, wi
 not ended when a file is opened was cut, and its usage is read from its own file, so that it is counted once: the entry
 that counts it is the one that ends it. A message that it is given while it works is an entry, too, and it has been
 delivered where its own file has it. One that is queued there when its process has ended is taken out of that queue
-before it is returned: else whoever continues the file would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07,
+before it is returned: else an agent that continues the file would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07,
 R-SUB-10.
 """
 

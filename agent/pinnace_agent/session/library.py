@@ -28,6 +28,7 @@ from pinnace_agent.session.opening import (
     in_current,
     is_begun_header,
     mode_notices,
+    pending_results,
     pending_shells,
     quarantine_damage,
     read_text,
@@ -200,6 +201,8 @@ class Library:
 
                 for ended in tuple(cut_children(tree.entries, session.id, path)):
                     session.keep_usage(ended)
+                for entry_id, result in pending_results(tree):
+                    session.keep(result, entry_id=entry_id)
         return OpenedSession(self._register(session, file), notices + ((notice,) if notice else ()))
 
     def _take_over(self, path: Path, cwd: str, session: Session) -> OpenedSession:

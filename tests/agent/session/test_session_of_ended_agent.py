@@ -1,6 +1,8 @@
-"""What is returned of the queue that the file of a sub-agent has whose process has ended: `take_back`. R-SUB-10."""
+"""What files hold of sub-agents that have ended: the queue of one, and results that its parent had put aside."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +37,7 @@ def left(file: Path) -> tuple[list[str], list[tuple[str, str]]]:
 
 @pytest.mark.parametrize("tail", [b"", CUT], ids=["whole", "cut"])
 def test_what_is_returned_is_queued_no_more(file: Path, tail: bytes) -> None:
-    """Also behind a line that was cut; a message that never came to the file is returned likewise."""
+    """R-SUB-10: also behind a line that was cut; a message that never came to the file is returned likewise."""
     with file.open("ab") as appended:
         appended.write(tail)
 
@@ -64,3 +66,74 @@ def test_a_file_that_takes_nothing_keeps_its_queue(file: Path) -> None:
 
     assert ["m1"] == take_back(file, ["m1"])
     assert before == file.read_bytes()
+
+
+def answer(*calls: str) -> dict[str, Any]:
+    """An answer with calls of these ids."""
+    content = [{"type": "toolCall", "id": each, "name": "subagent", "arguments": {"task": each}} for each in calls]
+    usage = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 2}
+    zero = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
+    model = {"api": "a", "provider": "p", "model": "m", "usage": {**usage, "cost": zero}, "stopReason": "toolUse"}
+    return {"role": "assistant", "content": content, **model, "timestamp": 1}
+
+
+def result(call: str, text: str = "two sails") -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"role": "toolResult", "toolCallId": call, "toolName": "subagent", "content": content, "isError": False}
+
+
+def message(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "message", "message": {"timestamp": 1, **of}}
+
+
+def aside(entry: str, answer_id: object, **of: object) -> dict[str, Any]:
+    data = {"entryId": entry, "answerId": answer_id, "message": of}
+    return {"type": "custom", "customType": "pinnace.pending-result", "data": data}
+
+
+ASKED = message({"role": "user", "content": "delegate"})
+SHELL = message({"role": "bashExecution", "command": "ls", "output": "", "exitCode": 0, "cancelled": False})
+SHELL["message"]["truncated"] = False
+OF_FIRST = aside("r1", "2", **result("c1"), timestamp=7)
+OF_SECOND = aside("r2", "2", **result("c2", "a mast"), timestamp=8)
+
+
+@pytest.mark.parametrize(
+    ("entries", "taken"),
+    [
+        ([ASKED, message(answer("c1", "c2", "c3")), OF_SECOND, SHELL, OF_FIRST], ["r1", "r2"]),
+        ([ASKED, message(answer("c1", "c2")), OF_FIRST, message(result("c1"))], []),
+        ([ASKED, message(answer("c1", "c2")), OF_FIRST, message(result("c2"))], ["r1"]),
+        ([ASKED, message(answer("c1", "c2")), OF_FIRST, OF_FIRST], ["r1"]),
+        ([ASKED, message(answer("c1", "c2")), OF_FIRST, ASKED], []),
+        ([ASKED, message(answer("c1", "c2")), OF_FIRST, message(answer("c1", "c2"))], []),
+        ([ASKED, message(answer("c1", "c2")), aside("r1", "1", **result("c1"))], []),
+        ([ASKED, message(answer("c1", "c2")), aside("2", "2", **result("c1"))], []),
+        ([ASKED, message(answer("c1", "c2")), aside("r1", "2", **result("c9"))], []),
+        ([ASKED, message(answer("c1", "c2")), aside("r1", None), aside("r2", "2", role="user", content="x")], []),
+        ([ASKED, OF_FIRST], []),
+    ],
+)
+def test_what_a_crash_has_left_aside_becomes_the_result(
+    tmp_path: Path, entries: list[dict[str, Any]], taken: list[str]
+) -> None:
+    """R-SUB-11: of the last answer of the branch alone, in the order of its calls, as the entry of its records."""
+    file = tmp_path / "parent.jsonl"
+    ids = [{"id": str(place + 1), "parentId": str(place) if place else None} for place in range(len(entries))]
+    times = {"timestamp": "2026-01-01T00:00:00.000Z"}
+    header = {"type": "session", "version": 3, "id": "s", "cwd": str(tmp_path), **times}
+    lines = [header, *({**each, **named, **times} for each, named in zip(entries, ids, strict=True))]
+    file.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    for _ in range(2):
+        session = Library(None).open(file, "/", Lease.take(file)).session
+        assert session.file is not None
+        session.file.abandon()
+        written = [json.loads(line) for line in file.read_text().splitlines()[len(lines) :]]
+        added = [each for each in written if each["type"] == "message"]
+
+        assert taken == [each["id"] for each in added]
+        kept = {each["data"]["entryId"]: each["data"]["message"] for each in entries if "data" in each}
+        assert [kept[each] for each in taken] == [each["message"] for each in added]
+        if taken == ["r1", "r2"]:
+            assert session.interruption is not None
+            assert [{"id": "c3", "name": "subagent"}] == session.interruption["cutCalls"]

@@ -100,8 +100,8 @@ def test_what_it_was_not_given_is_returned_with_its_end(agent: AgentStarter, has
 def test_kill_9_delivers_or_returns_a_message(
     agent: AgentStarter, victim: str, is_delivered: bool, outcome: str
 ) -> None:
-    """R-SUB-10: its own file decides, so that it is the same in every later process; whoever continues with that file
-    has no message that was returned."""
+    """R-SUB-10: its own file decides, so that it is the same in every later process; an agent that continues with
+    that file has no message that was returned."""
     second = {"chunks": [{"gate": "h"}], "match": "Message: masts"}
     script: list[Any] = [call("count"), GATED]
     script += [second] * is_delivered + [{"text": "thanks"}] * (victim == "child")

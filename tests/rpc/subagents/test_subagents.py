@@ -294,6 +294,27 @@ def test_kill_9_at_each_step_ends_and_counts_it_once(
             again.close_stdin()
 
 
+def test_kill_9_takes_no_result_of_one_that_has_ended(agent: AgentStarter) -> None:
+    """R-SUB-11: the other call has none, and is the only one that was cut; the next request shows what is there."""
+    done = {"text": "two sails", "match": "Task: measure"}
+    pi = agent([call("measure", "count"), done, WAITING], *TOOLS, is_checked=False, has_session=True)
+    below = stopped_child(pi, "g")
+    first, second = pi.found({"type": "tool_execution_start"})
+    pi.wait({"type": "tool_execution_end", "toolCallId": first["toolCallId"]})
+    file = pi.ask("get_state")["sessionFile"]
+    os.kill(pi.process.pid, signal.SIGKILL)
+    gone = await_gone(below)
+    again = agent([{"text": "go on"}], "--session", file, again=pi)
+    cut = again.ask("get_state")["interrupted"]["cutCalls"]
+    again.say("continue")
+    [kept] = [each for each in entries_of(file) if each.get("message", {}).get("role") == "toolResult"]
+
+    assert [] == gone
+    assert [second["toolCallId"]] == [each["id"] for each in cut]
+    assert (first["entryId"], first["toolCallId"]) == (kept["id"], kept["message"]["toolCallId"])
+    assert "two sails" in json.dumps(again.llm.requests[-1].body)
+
+
 def test_they_are_listed_while_they_work_and_after_a_crash(agent: AgentStarter) -> None:
     """R-SUB-07: a list is what the session's file holds, so that it is the same in another process."""
     done = {"text": "two sails", "match": "Task: measure"}
