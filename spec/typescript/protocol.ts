@@ -290,7 +290,7 @@ export interface BranchCommand {
 
 /**
  * End one sub-agent of the session; its call ends with an error result, and the run continues.
- * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-08.
+ * Rules: C-11, C-9, R-HST-08, R-ORD-01, R-SET-03, R-SUB-08.
  * This program's alone.
  */
 export interface CancelAgentCommand {

@@ -25,6 +25,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
         "Records of a host, which no agent writes; tests hold what hosts write to them.",
     ),
     "R-HST-07": "A scenario has no host; tests have commands that connect to one.",
+    "R-HST-08": "A scenario's model answers one agent; tests list and stop sub-agents of a host's.",
     "R-QUE-20": "It allows what agents of a time did; none has to.",
     "R-QUE-18": "What a host does after a crash; tests kill its agents.",
     "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",
