@@ -238,14 +238,8 @@ class RunRecorder:
         if self._observer is not None:
             self._observer.call_updated(index, call, args, body)
 
-    def end_call(
-        self, index: int, result: ToolResult, duration_ms: int | None = None, *, is_kept: bool = False
-    ) -> None:
-        """Write `tool_execution_end` and keep the result for its message. A call ends once.
-
-        `is_kept`: a crash must not take the result while other calls work, so it is put aside in the session
-        (R-SUB-11).
-        """
+    def end_call(self, index: int, result: ToolResult, duration_ms: int | None = None) -> None:
+        """Write `tool_execution_end` and keep the result for its message. A call ends once."""
         if index in self._results:
             return
         self._aborts.pop(index, None)
@@ -282,7 +276,7 @@ class RunRecorder:
         if duration_ms is not None:
             record["durationMs"] = duration_ms
         self._results[index] = message
-        if is_kept and len(self._results) < len(self.calls):
+        if result.details and "agent" in result.details and len(self._results) < len(self.calls):
             self._put_aside(index, message)
         self._emitter.emit(record)
         if self._observer is not None:
@@ -290,9 +284,11 @@ class RunRecorder:
             self._observer.call_ended(call, args, body, is_error=result.is_error, duration_ms=duration_ms)
 
     def _put_aside(self, index: int, message: ToolResultMessage) -> None:
-        """Keep a result beside the conversation, unless extensions have yet to be asked about its message."""
+        """Save the result of a sub-agent while other calls work, unless extensions may replace it yet (R-SUB-11)."""
         if self._observer is None or not self._observer.defers_messages:
-            self._session.put_result_aside(message, self._answer_id, self._result_ids[index])
+            from pinnace_agent.session.pending import put_aside  # not at start
+
+            put_aside(self._session, message, self._answer_id, self._result_ids[index])
 
     def fail_calls(self, text: str) -> None:
         """Give every call without a result the same error, then append all results."""

@@ -265,4 +265,4 @@ async def _execute(log: RunRecorder, call: _Prepared, refusal: Refusal, gates: C
             # Likewise: what was done is not undone by an abort.
             result = await hooks.result_of(call.position, call.tool, call.arguments, result)
     finally:
-        log.end_call(call.position, result, duration_ms, is_kept=context.is_result_kept)
+        log.end_call(call.position, result, duration_ms)

@@ -22,7 +22,7 @@ from pinnace_agent.core.surroundings import system
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.opening import read_text, why_unwritable
 from pinnace_agent.session.queue.history import QueueHistory
-from pinnace_agent.session.queue.operations import AGENT_ENDED, mark_returned
+from pinnace_agent.session.queue.operations import mark_returned
 from pinnace_agent.session.store.file import SaveError, SessionFile
 from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_waiting
 from pinnace_agent.session.store.reading import SessionText
@@ -38,6 +38,8 @@ CHILD_MESSAGE: Final = "pinnace.child_message"
 """The type of the custom entry of a message to one that works."""
 USAGE_KIND: Final = "subagent"
 """The kind of the usage entry of one that has ended."""
+AGENT_ENDED: Final = "agent_ended"
+"""What returns the messages in the queue of one whose process has ended: to the agent that has started it."""
 _FOLDER_SUFFIX: Final = ".children"
 # A process that was killed with its parent has let go of its file by then.
 _LEASE_WAIT_S: Final = 1.0
@@ -130,15 +132,18 @@ def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd, returned: It
     return ended
 
 
-def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) -> Iterator[ChildEnded]:
-    """Yield the ends of agents that a crash has cut. One whose process still has its file is left for a later opening.
+def end_cut_children(session: Session, session_path: Path) -> None:
+    """End the agents of a session that a crash has cut. One whose process has its file is left for a later opening.
 
     Args:
-        entries: Those of the session.
-        session_id: Its id.
-        session_path: Its file, which this process may append to.
+        session: It was opened for writing.
+        session_path: Its file.
     """
-    entries = list(entries)
+    for ended in tuple(_cut_children(list(session.tree.entries), session.id, session_path)):
+        session.keep_usage(ended)
+
+
+def _cut_children(entries: list[Entry], session_id: str, session_path: Path) -> Iterator[ChildEnded]:
     messages = _messages(entries, session_id)
     for begun in _unended(entries, session_id):
         path = child_file(session_path, begun["agentId"])

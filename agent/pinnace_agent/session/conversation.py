@@ -23,7 +23,7 @@ from pinnace_agent.session.store.save_error import not_written
 from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
-from pinnace_spec.records.messages import Message, Model, ThinkingLevel, ToolResultMessage
+from pinnace_spec.records.messages import Message, Model, ThinkingLevel
 from pinnace_spec.rules.errors import ClientError
 from pinnace_spec.wire.json_text import EncodedArray, encode_fragment, encode_record, without_faults
 
@@ -42,8 +42,6 @@ REFUSED: Final = "refused"
 """The field of a marker with the id of a message that it leaves out since its prompt was refused."""
 _OF_EACH_ENTRY: Final = frozenset({"type", "id", "parentId", "timestamp"})
 PENDING_SHELL: Final = "pinnace.pending-shell"
-PENDING_RESULT: Final = "pinnace.pending-result"
-"""The type of an entry with the result of a call, which enters the conversation with those of the other calls."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -307,17 +305,6 @@ class Session:
         if failure is not None and self.file is not None and self.file.withdraw_last():
             self.tree.remove_last(len(self.tree.entries) - 1)
         return failure
-
-    def put_result_aside(self, message: ToolResultMessage, answer_id: str, entry_id: str) -> None:
-        """Keep a result that can't enter the conversation yet, so that a crash does not take it, as `keep` does.
-
-        Args:
-            message: The result.
-            answer_id: The entry of the answer with its call.
-            entry_id: The entry that the result will be.
-        """
-        if self.file is not None:
-            self.keep_custom(PENDING_RESULT, {"answerId": answer_id, "entryId": entry_id, "message": message})
 
     def keep_usage(self, fields: Mapping[str, object]) -> Entry:
         """Append what was used beside the messages of the session, as `keep` does, and return the entry."""

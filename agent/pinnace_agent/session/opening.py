@@ -13,17 +13,13 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from pinnace_agent.core.json_access import as_object
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.session.context import context_message
-from pinnace_agent.session.conversation import PENDING_RESULT, PENDING_SHELL, SessionReport
+from pinnace_agent.session.conversation import SessionReport
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.file import SessionFile
 from pinnace_agent.session.store.reading import SessionText, read_session
-from pinnace_agent.session.tree import EntryTree
-from pinnace_spec.records.entries import CURRENT_VERSION, ENTRY_TYPES, Entry
-from pinnace_spec.records.messages import Message, ToolResultMessage
+from pinnace_spec.records.entries import CURRENT_VERSION, ENTRY_TYPES
 from pinnace_spec.rules import errors
 from pinnace_spec.wire.json_text import encode_record
 
@@ -221,56 +217,3 @@ def working_folder(text: SessionText, cwd: str) -> tuple[str, str | None]:
     if exists:
         return named, f"the session works in {named}"
     return cwd, f"the session's folder {named} does not exist: it works in {cwd}"
-
-
-def pending_shells(tree: EntryTree) -> list[Message]:
-    """Return results of shell commands that were kept aside, and that a crash has kept out of the conversation."""
-    entries = tree.entries if "custom" in tree.kinds else ()
-    kept_aside = [entry.get("data") for entry in entries if entry.get("customType") == PENDING_SHELL]
-    if not kept_aside:
-        return []
-    recorded = [message for entry in entries if (message := context_message(entry)) and _is_shell(message)]
-    pending = [context_message({"type": "message", "message": data}) for data in kept_aside if data not in recorded]
-    return [message for message in pending if message is not None and _is_shell(message)]
-
-
-def pending_results(tree: EntryTree) -> list[tuple[str, ToolResultMessage]]:
-    """Return results that were put aside while other calls of the same answer worked, as a crash has left them.
-
-    Only those of the last answer of the branch, in the order of its calls, each with the entry that it was to be.
-    """
-    aside: dict[str, tuple[str, ToolResultMessage]] = {}
-    answered: set[str] = set()
-    for entry in tree.upward(tree.leaf) if "custom" in tree.kinds else ():
-        message = context_message(entry)
-        if message is None:
-            if entry.get("customType") == PENDING_RESULT and (found := _put_aside(entry)) is not None:
-                aside.setdefault(found[0], found[1:])
-        elif message["role"] == "toolResult":
-            answered.add(message["toolCallId"])
-        elif message["role"] == "assistant":
-            calls = [block["id"] for block in message["content"] if block["type"] == "toolCall"]
-            pending = [
-                (entry_id, result)
-                for entry_id, (answer_id, result) in aside.items()
-                if answer_id == entry.get("id") and tree.find(entry_id) is None
-                if result["toolCallId"] in calls and result["toolCallId"] not in answered
-            ]
-            return sorted(pending, key=lambda each: calls.index(each[1]["toolCallId"]))
-        elif message["role"] == "user":
-            break
-    return []
-
-
-def _put_aside(entry: Entry) -> tuple[str, str, ToolResultMessage] | None:
-    """Return which entry a result is to be, the entry of its answer, and the result; None: it is none."""
-    data = as_object(entry.get("data")) or {}
-    entry_id, answer_id = data.get("entryId"), data.get("answerId")
-    message = context_message({"type": "message", "message": data.get("message")})
-    if message is None or message["role"] != "toolResult":
-        return None
-    return (entry_id, answer_id, message) if isinstance(entry_id, str) and isinstance(answer_id, str) else None
-
-
-def _is_shell(message: Message) -> bool:
-    return message["role"] == "bashExecution"

@@ -68,9 +68,6 @@ class ToolContext:
     """Whether images are resized to the limits of providers."""
     aborted_result: ToolResult | None = None
     """Set by a tool before `Cancelled` leaves it, if its result is more than that it was aborted."""
-    is_result_kept: bool = False
-    """Set by a tool whose result is worth more than its bytes: it is in the session as soon as it is there, and not
-    only when all calls of the answer have theirs."""
     timeout_s: float | None = None
     """The timeout of a call whose arguments have none; None: unlimited (R-LIM-03)."""
     time_limit: trio.CancelScope = field(default_factory=trio.CancelScope)

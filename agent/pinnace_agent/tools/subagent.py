@@ -66,7 +66,6 @@ class SubagentTool:
         if timeout_s is not None and timeout_s <= 0:
             raise ToolError("timeout: expected a number of seconds above 0")
         last: ChildReport | None = None
-        ctx.is_result_kept = True
 
         def report(state: ChildReport) -> None:
             nonlocal last

@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # for annotations alone
 
 QUEUE: Final = "pinnace.queue"
 CLEAR_QUEUE: Final = "clear_queue"
-AGENT_ENDED: Final = "agent_ended"
-"""What returns the messages of a sub-agent whose process has ended: to the agent that has started it."""
 
 QueueKind = Literal["steer", "follow_up"]
 KINDS: Final[Mapping[str, QueueKind]] = {"steer": "steer", "follow_up": "follow_up"}
