@@ -290,7 +290,7 @@ export interface BranchCommand {
 
 /**
  * End one sub-agent of the session; its call ends with an error result, and the run continues.
- * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-08.
+ * Rules: C-11, C-9, R-HST-08, R-ORD-01, R-SET-03, R-SUB-08.
  * This program's alone.
  */
 export interface CancelAgentCommand {
@@ -624,7 +624,7 @@ export interface GetShortcutsCommand {
 
 /**
  * Read the state of the agent and its selections.
- * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01, R-UI-13, R-WRN-01, R-WRN-02, R-WRN-03.
+ * Rules: C-11, C-9, R-EXT-13, R-MCP-01, R-OLD-01, R-QUE-15, R-SBX-01, R-SBX-08, R-SES-10, R-SET-07, R-STA-01, R-SUB-11, R-UI-13, R-WRN-01, R-WRN-02, R-WRN-03.
  * Since 0.16.0.
  */
 export interface GetStateCommand {
@@ -2472,7 +2472,7 @@ export interface McpStatus {
 
 /**
  * A message begins, or is complete.
- * Rules: R-MSG-08, R-UPD-01.
+ * Rules: R-MSG-08, R-SUB-11, R-UPD-01.
  * Since 0.16.0.
  */
 export interface MessageEnd {
@@ -2621,7 +2621,7 @@ export interface ThinkingLevelChanged {
 
 /**
  * With the entries of the answer and the result, and the duration of the call, if it ran.
- * Rules: R-RUN-10.
+ * Rules: R-RUN-10, R-SUB-11.
  * Since 0.16.0.
  */
 export interface ToolExecutionEnd {
@@ -3781,8 +3781,8 @@ export interface ReturnedMessage {
   text: string;
   /** The number of its images. */
   imageCount: number;
-  /** What has returned it. */
-  reason: "clear_queue" | "abort" | "session_replaced";
+  /** What has returned it; `agent_ended`: to the agent that had started this one as a sub-agent, when that ended. */
+  reason: "clear_queue" | "abort" | "session_replaced" | "agent_ended";
   /** The command that has returned it: its `by`, or its id; absent if it had none. A host gives ids of its own. */
   by?: string;
 }

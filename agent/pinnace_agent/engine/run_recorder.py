@@ -276,10 +276,19 @@ class RunRecorder:
         if duration_ms is not None:
             record["durationMs"] = duration_ms
         self._results[index] = message
+        if result.details and "agent" in result.details and len(self._results) < len(self.calls):
+            self._put_aside(index, message)
         self._emitter.emit(record)
         if self._observer is not None:
             args = self._args(index)
             self._observer.call_ended(call, args, body, is_error=result.is_error, duration_ms=duration_ms)
+
+    def _put_aside(self, index: int, message: ToolResultMessage) -> None:
+        """Save the result of a sub-agent while other calls work, unless extensions may replace it yet (R-SUB-11)."""
+        if self._observer is None or not self._observer.defers_messages:
+            from pinnace_agent.session.pending import put_aside  # not at start
+
+            put_aside(self._session, message, self._answer_id, self._result_ids[index])
 
     def fail_calls(self, text: str) -> None:
         """Give every call without a result the same error, then append all results."""

@@ -4,7 +4,9 @@ An agent that a run starts (a sub-agent) is a session of its own. The session th
 has begun, on the disk before the agent does anything, and that it has ended, with what it has used. What has begun and
 not ended when a file is opened was cut, and its usage is read from its own file, so that it is counted once: the entry
 that counts it is the one that ends it. A message that it is given while it works is an entry, too, and it has been
-delivered where its own file has it. Rules R-SUB-02, R-SUB-06, R-SUB-07, R-SUB-10.
+delivered where its own file has it. One that is queued there when its process has ended is taken out of that queue
+before it is returned: else an agent that continues the file would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07,
+R-SUB-10.
 """
 
 import os
@@ -16,9 +18,16 @@ from typing import Final, Literal, NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_agent.session.opening import read_text
-from pinnace_agent.session.store.lease import LeaseHeld, take_waiting
+from pinnace_agent.core.surroundings import system
+from pinnace_agent.session.conversation import Session
+from pinnace_agent.session.opening import read_text, why_unwritable
+from pinnace_agent.session.queue.history import QueueHistory
+from pinnace_agent.session.queue.operations import mark_returned
+from pinnace_agent.session.store.file import SaveError, SessionFile
+from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_waiting
+from pinnace_agent.session.store.reading import SessionText
 from pinnace_agent.session.totals import FileTotals, file_totals
+from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import Entry
 from pinnace_spec.records.messages import Usage
 from pinnace_spec.rules import errors
@@ -29,6 +38,8 @@ CHILD_MESSAGE: Final = "pinnace.child_message"
 """The type of the custom entry of a message to one that works."""
 USAGE_KIND: Final = "subagent"
 """The kind of the usage entry of one that has ended."""
+AGENT_ENDED: Final = "agent_ended"
+"""What returns the messages in the queue of one whose process has ended: to the agent that has started it."""
 _FOLDER_SUFFIX: Final = ".children"
 # A process that was killed with its parent has let go of its file by then.
 _LEASE_WAIT_S: Final = 1.0
@@ -121,15 +132,18 @@ def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd, returned: It
     return ended
 
 
-def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) -> Iterator[ChildEnded]:
-    """Yield the ends of agents that a crash has cut. One whose process still has its file is left for a later opening.
+def end_cut_children(session: Session, session_path: Path) -> None:
+    """End the agents of a session that a crash has cut. One whose process has its file is left for a later opening.
 
     Args:
-        entries: Those of the session.
-        session_id: Its id.
-        session_path: Its file, which this process may append to.
+        session: It was opened for writing.
+        session_path: Its file.
     """
-    entries = list(entries)
+    for ended in tuple(_cut_children(list(session.tree.entries), session.id, session_path)):
+        session.keep_usage(ended)
+
+
+def _cut_children(entries: list[Entry], session_id: str, session_path: Path) -> Iterator[ChildEnded]:
     messages = _messages(entries, session_id)
     for begun in _unended(entries, session_id):
         path = child_file(session_path, begun["agentId"])
@@ -143,10 +157,34 @@ def cut_children(entries: Iterable[Entry], session_id: str, session_path: Path) 
             continue
         try:
             remains = child_remains(path)
-            lost = (each for each in sent if each not in remains.message_ids)
+            lost = [each for each in sent if each not in remains.message_ids]
+            _unqueue(path, lost)
             yield child_ended(begun, remains.usage, "interrupted", lost)
         finally:
             lease.release()
+
+
+def take_back(path: str | os.PathLike[str], message_ids: list[str]) -> list[str]:
+    """Take messages out of the queue in the file of an agent whose process has ended; return those that it has not had.
+
+    They are all of them, unless another process continues the file already: what is queued there is delivered by that.
+    A file that can't be written keeps its queue, which is paused.
+    """
+    path = Path(path)
+    if not message_ids:
+        return message_ids
+    try:
+        lease = Lease.take(path)
+    except LeaseHeld:
+        queued = _read_queue(path)[1]
+        return [each for each in message_ids if each not in queued]
+    except OSError:
+        return message_ids
+    try:
+        _unqueue(path, message_ids)
+    finally:
+        lease.release()
+    return message_ids
 
 
 def listed_children(
@@ -237,6 +275,45 @@ def child_remains(path: str | os.PathLike[str]) -> ChildRemains:
     ids = (each.get("messageId") for each in entries if each.get("type") == "message")
     usage = usage_of(file_totals([*entries, *lost]))
     return ChildRemains(usage, frozenset(each for each in ids if isinstance(each, str)))
+
+
+def _unqueue(path: Path, message_ids: Collection[str]) -> None:
+    """Append that messages are returned, as far as they are queued, to a file that this process may append to.
+
+    That is on the disk then: what returns them in the other session may be, too.
+    """
+    text, queued = _read_queue(path)
+    queued = [each for each in queued if each in message_ids]
+    if text is None or not queued:
+        return
+    damaged = [line.data for line in text.damaged]
+    file = SessionFile.opened(path, size=text.size, has_torn_tail=text.has_torn_tail, damaged=damaged, lease=None)
+    try:
+        mark_returned(_session_of(text, file), queued, AGENT_ENDED, None)
+        descriptor = system().open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            system().fdatasync(descriptor)
+        finally:
+            system().close(descriptor)
+    except (SaveError, OSError):
+        return
+    finally:
+        file.abandon()
+
+
+def _read_queue(path: Path) -> tuple[SessionText | None, Collection[str]]:
+    """Return what a file holds, and the ids of the messages that are queued there; None: nothing can be appended."""
+    try:
+        text = read_text(path)
+    except errors.ClientError:
+        return None, ()
+    return (text, QueueHistory(_session_of(text)).queued) if why_unwritable(text) is None else (None, ())
+
+
+def _session_of(text: SessionText, file: SessionFile | None = None) -> Session:
+    header = text.header or {}
+    tree = EntryTree(text.entries, text.heads)
+    return Session(str(header.get("cwd")), session_id=str(header.get("id")), tree=tree, file=file, is_continued=True)
 
 
 def _messages(entries: Iterable[Entry], session_id: str) -> dict[str, list[ChildMessage]]:

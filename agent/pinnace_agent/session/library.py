@@ -28,7 +28,6 @@ from pinnace_agent.session.opening import (
     in_current,
     is_begun_header,
     mode_notices,
-    pending_shells,
     quarantine_damage,
     read_text,
     to_current,
@@ -192,14 +191,12 @@ class Library:
             is_continued=True,
             take_over=None if held is None else partial(self._take_over, path, cwd),
         )
-        if file.read_only is None:
-            for message in pending_shells(tree):
-                session.keep(message)
-            if "custom" in tree.kinds:
-                from pinnace_agent.session.child_agents import cut_children  # not at start
+        if file.read_only is None and "custom" in tree.kinds:
+            from pinnace_agent.session.child_agents import end_cut_children  # not at start
+            from pinnace_agent.session.pending import take_pending
 
-                for ended in tuple(cut_children(tree.entries, session.id, path)):
-                    session.keep_usage(ended)
+            take_pending(session)
+            end_cut_children(session, path)
         return OpenedSession(self._register(session, file), notices + ((notice,) if notice else ()))
 
     def _take_over(self, path: Path, cwd: str, session: Session) -> OpenedSession:

@@ -15,14 +15,11 @@ from typing import Final
 
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.redaction.redactor import REDACTOR
-from pinnace_agent.session.context import context_message
-from pinnace_agent.session.conversation import PENDING_SHELL, SessionReport
+from pinnace_agent.session.conversation import SessionReport
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.file import SessionFile
 from pinnace_agent.session.store.reading import SessionText, read_session
-from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import CURRENT_VERSION, ENTRY_TYPES
-from pinnace_spec.records.messages import Message
 from pinnace_spec.rules import errors
 from pinnace_spec.wire.json_text import encode_record
 
@@ -220,18 +217,3 @@ def working_folder(text: SessionText, cwd: str) -> tuple[str, str | None]:
     if exists:
         return named, f"the session works in {named}"
     return cwd, f"the session's folder {named} does not exist: it works in {cwd}"
-
-
-def pending_shells(tree: EntryTree) -> list[Message]:
-    """Return results of shell commands that were kept aside, and that a crash has kept out of the conversation."""
-    entries = tree.entries if "custom" in tree.kinds else ()
-    kept_aside = [entry.get("data") for entry in entries if entry.get("customType") == PENDING_SHELL]
-    if not kept_aside:
-        return []
-    recorded = [message for entry in entries if (message := context_message(entry)) and _is_shell(message)]
-    pending = [context_message({"type": "message", "message": data}) for data in kept_aside if data not in recorded]
-    return [message for message in pending if message is not None and _is_shell(message)]
-
-
-def _is_shell(message: Message) -> bool:
-    return message["role"] == "bashExecution"

@@ -89,6 +89,8 @@ class Dialog(NamedTuple):
 
     line: bytes
     place: int
+    call: str | None
+    """The call of a tool that it is about."""
 
 
 class NamedClient:
@@ -259,7 +261,7 @@ class HostedAgent:
         self._has_started = False
         """Whether it has answered that."""
         self._asked: dict[int, Callable[[Mapping[str, JsonValue]], None]] = {}
-        """What takes the data of the responses to the host's own commands, by the host's number."""
+        """What takes the responses to the host's own commands, by the host's number."""
         self._serves_files: int | None = None
         """The connection whose client has offered to serve files to the process."""
         self._wanted_by: Mapping[str, set[int]] = {"surfaces": set(), "subagents": set()}
@@ -423,6 +425,7 @@ class HostedAgent:
             connections.clear()
         self.summary.forget_children()
         self._asked.clear()
+        self._process_changed.unpark_all()
         self._reads.give_up()
         for number, command in self._router.give_up():
             self._left.append((command, None if number is None else self._kept.pop(number, None)))
@@ -794,7 +797,7 @@ class HostedAgent:
     def _reserve(self, name: str, take: Callable[[Mapping[str, JsonValue]], None]) -> int:
         """Return a number for a read of the host's own; `take` gets the data of its response."""
         number = self._router.reserve(OpenCommand(0, name, None))
-        self._asked[number] = take
+        self._asked[number] = lambda record: take(routing.member(record, "data"))
         return number
 
     async def _send_own(self, name: str, number: int) -> None:
@@ -910,7 +913,8 @@ class HostedAgent:
             if fields.get("method") in DIALOG_METHODS and isinstance(identity, str):
                 while len(self.dialogs) >= _MAX_DIALOGS:
                     del self.dialogs[next(iter(self.dialogs))]
-                self.dialogs[identity] = Dialog(line, place)
+                call = fields.get("toolCallId")
+                self.dialogs[identity] = Dialog(line, place, call if isinstance(call, str) else None)
 
     def _take_back(self, line: bytes) -> bool:
         """Follow the end of a dialog; return whether it was open: if not, clients have the answer that has ended it."""
@@ -921,6 +925,30 @@ class HostedAgent:
     def needs_input(self) -> bool:
         """Whether a dialog waits for an answer."""
         return bool(self.dialogs)
+
+    @property
+    def children(self) -> Sequence[Mapping[str, JsonValue]]:
+        """The sub-agents that work; a dialog about the call of one waits for an answer to that one's question."""
+        asked = {dialog.call for dialog in self.dialogs.values()}
+        return [{**each, "needsInput": each["toolCallId"] in asked} for each in self.summary.children]
+
+    async def cancel_child(self, agent_id: str) -> str | None:
+        """End a sub-agent that works; return why it was not ended. Ends with the process at the latest."""
+        answers: list[Mapping[str, JsonValue]] = []
+
+        def take(record: Mapping[str, JsonValue]) -> None:
+            answers.append(record)
+            self._process_changed.unpark_all()
+
+        number = self._router.reserve(OpenCommand(0, "cancel_agent", None))
+        self._asked[number] = take
+        command = {"type": "cancel_agent", "agentId": agent_id, "id": own_id(number)}
+        await self._send(json.dumps(command).encode("ascii") + b"\n")
+        while not answers and number in self._asked:
+            await self._process_changed.park()
+        if not answers:
+            return "the process of its agent has ended"
+        return None if answers[0].get("success") is True else str(answers[0].get("error"))
 
     def open_dialogs(self, place: int) -> list[bytes]:
         """Return the dialogs that were asked before a place of the journal and wait for an answer."""
@@ -935,7 +963,7 @@ class HostedAgent:
             return
         take = None if response.number is None else self._asked.pop(response.number, None)
         if take is not None:
-            take(routing.member(routing.parse_record(response.line), "data"))
+            take(routing.parse_record(response.line))
             return
         if (connection := self.connections.get(response.command.connection)) is not None:
             connection.answered(place)

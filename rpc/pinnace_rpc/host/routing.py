@@ -16,7 +16,7 @@ from pinnace_spec.records.parsing import MAX_ID_CHARS
 from pinnace_spec.rules.errors import PARSE_COMMAND
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
 
-MESSAGES: Final = frozenset({"prompt", "steer", "follow_up"})
+MESSAGES: Final = frozenset({"prompt", "steer", "follow_up", "message_agent"})
 """Commands that the agent recognises when they are repeated: they have a `messageId`."""
 REPEATABLE: Final = MESSAGES | {"clear_queue"}
 """Commands that are sent again to the next process of the agent: the session decides what a repetition means."""

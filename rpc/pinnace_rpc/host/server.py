@@ -37,6 +37,7 @@ from pinnace_rpc.host.protocol import (
     EXIT_UNAVAILABLE,
     EXIT_USAGE,
     AgentAction,
+    AgentActionName,
     Answer,
     AskStatus,
     Attach,
@@ -293,6 +294,9 @@ class Host:
 
     async def _act(self, request: AgentAction) -> None:
         agent = self._agents.get(request.agent)
+        if agent is None and (found := self._child(request.agent)) is not None:
+            await self._stop_child(*found, request.action)
+            return
         if agent is None:
             raise RequestRefused(f"there is no agent {request.agent}{did_you_mean(request.agent, self._agents)}")
         if request.action == "restart":
@@ -308,6 +312,17 @@ class Host:
             if request.action == "remove":
                 self._remove(agent)
         self._notify()
+
+    async def _stop_child(self, agent: HostedAgent, child: str, action: AgentActionName) -> None:
+        if action != "stop":
+            raise RequestRefused(f"{child} is a sub-agent of {agent.name}, and can be stopped alone")
+        if (problem := await agent.cancel_child(child)) is not None:
+            raise RequestRefused(f"{child} was not stopped: {problem}")
+
+    def _child(self, name: str) -> tuple[HostedAgent, str] | None:
+        """Return the sub-agent that a name means, behind the agent that it works for."""
+        found = [(agent, child) for agent in self._agents.values() if (child := agent.summary.child_of(name))]
+        return found[0] if len(found) == 1 else None
 
     def _status(self) -> Mapping[str, object]:
         return {
@@ -368,6 +383,10 @@ class Host:
         if agent is None:
             if request.since is not None:
                 raise RequestRefused("there is no such agent, and so no record since the cursor")
+            if (found := self._child(request.session or request.agent or "")) is not None:
+                raise RequestRefused(
+                    f"{found[1]} is a sub-agent of {found[0].name}, which answers for it: attach to {found[0].name}"
+                )
             agent = self._create(request, make)
         elif request.profile is not None and request.profile != agent.details.profile:
             raise RequestRefused(f"the protocol of {agent.name} is {agent.details.profile}, fixed at its start")
@@ -541,7 +560,7 @@ def _row(agent: HostedAgent) -> Mapping[str, object]:
         "lastActivity": round(agent.last_activity * 1000),
         "journalBytes": agent.journal.size,
         "release": agent.release,
-        "subagents": summary.children,
+        "subagents": agent.children,
     }
 
 

@@ -22,6 +22,8 @@ MODEL_COMMANDS: Final = frozenset({"set_model", "cycle_model"})
 """Commands whose responses do."""
 _USAGE: Final = b'"usage":'
 _OF_CHILD: Final = b'"toolName":"subagent"'
+_LEAST_NAME: Final = 8
+"""Characters of the end of an id, as a table shows it."""
 _KINDS: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
@@ -45,6 +47,19 @@ class AgentSummary:
     def children(self) -> list[dict[str, JsonValue]]:
         """The sub-agents that work, in the order in which they were seen first."""
         return list(self._children.values())
+
+    def child_of(self, name: str) -> str | None:
+        """Return the id of the sub-agent that works and that a name means; None: there is none, or more than one.
+
+        A name is its id, the end of its id (those of one moment begin alike), or its session file.
+        """
+        is_short = len(name) >= _LEAST_NAME
+        found = {
+            str(each["agentId"])
+            for each in self._children.values()
+            if name in (each["agentId"], each["sessionFile"]) or (is_short and str(each["agentId"]).endswith(name))
+        }
+        return found.pop() if len(found) == 1 else None
 
     def forget_children(self) -> None:
         """Take notice that the process has ended: its sub-agents have ended with it."""
@@ -99,6 +114,8 @@ class AgentSummary:
         elif agent:
             self._children[call] = {
                 "agentId": agent.get("agentId"),
+                "toolCallId": call,
+                "sessionFile": agent.get("sessionFile"),
                 "state": agent.get("state"),
                 "model": f"{agent.get('provider')}/{agent.get('model')}",
                 "activity": agent.get("activity"),

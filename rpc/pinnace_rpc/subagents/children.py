@@ -32,6 +32,7 @@ from pinnace_agent.session.child_agents import (
     child_remains,
     ended_messages,
     shown_child,
+    take_back,
     usage_of,
 )
 from pinnace_agent.session.conversation import Session
@@ -381,6 +382,8 @@ class Children:
         remains = None if file is None else child_remains(file)
         usage = progress.usage if remains is None else remains.usage
         returned = mailbox.not_delivered(None if remains is None else remains.message_ids)
+        if file is not None:
+            returned = take_back(file, returned)
         session.keep_usage(child_ended(running.begun, usage, outcome, returned))
         self._agent.spend(usage)
         error = "" if outcome == "completed" else progress.error

@@ -439,8 +439,8 @@ class QueuedMessage(OutputModel):
 class ReturnedMessage(QueuedMessage):
     """A message that was returned to a client."""
 
-    reason: Literal["clear_queue", "abort", "session_replaced"]
-    """What has returned it."""
+    reason: Literal["clear_queue", "abort", "session_replaced", "agent_ended"]
+    """What has returned it; `agent_ended`: to the agent that had started this one as a sub-agent, when that ended."""
     by: NonEmpty | None = None
     """The command that has returned it: its `by`, or its id; absent if it had none. A host gives ids of its own."""
 

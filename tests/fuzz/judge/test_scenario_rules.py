@@ -25,6 +25,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
         "Records of a host, which no agent writes; tests hold what hosts write to them.",
     ),
     "R-HST-07": "A scenario has no host; tests have commands that connect to one.",
+    "R-HST-08": "A scenario's model answers one agent; tests list and stop sub-agents of a host's.",
     "R-QUE-20": "It allows what agents of a time did; none has to.",
     "R-QUE-18": "What a host does after a crash; tests kill its agents.",
     "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",
@@ -57,7 +58,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
         ("R-RES-01", "R-RES-02", "R-RES-03"), "Of the command line, which scenarios do not choose; tests read results."
     ),
     **dict.fromkeys(
-        ("R-SUB-01", "R-SUB-02", "R-SUB-03", "R-SUB-04", "R-SUB-05", "R-SUB-06", "R-SUB-07", "R-SUB-09"),
+        ("R-SUB-01", "R-SUB-02", "R-SUB-03", "R-SUB-04", "R-SUB-05", "R-SUB-06", "R-SUB-07", "R-SUB-09", "R-SUB-11"),
         "A scenario's model answers one agent; tests have sub-agents, and kill them.",
     ),
     "R-EOF-03": "Only an extension holds up the end of an agent whose stdin is open.",

@@ -162,12 +162,30 @@ def test_sub_agents_are_listed_while_they_work_and_counted_when_they_have_ended(
     """A call whose result an extension has replaced ends its sub-agent all the same."""
     summary = AgentSummary()
     summary.take_state({"messageCount": 0})
-    agent = {"agentId": "k", "state": "running", "provider": "p", "model": "m", "activity": "ls", "usage": USAGE}
+    agent = {
+        "agentId": "k-12345678",
+        "state": "running",
+        "provider": "p",
+        "model": "m",
+        "activity": "ls",
+        "usage": USAGE,
+    }
+    agent["sessionFile"] = "/k.jsonl"
     of_call = {"toolCallId": "c", "toolName": "subagent"}
     update = line(type="tool_execution_update", **of_call, partialResult={"details": {"agent": agent}})
     summary.follow(b"tool_execution_update", update)
-    shown = {"agentId": "k", "state": "running", "model": "p/m", "activity": "ls", "tokens": 12, "cost": 0.25}
+    names = {"agentId": "k-12345678", "toolCallId": "c", "sessionFile": "/k.jsonl"}
+    shown = {**names, "state": "running", "model": "p/m", "activity": "ls", "tokens": 12, "cost": 0.25}
     assert (summary.children, summary.tokens) == ([shown], 0)
+    assert ["k-12345678"] * 3 == [*map(summary.child_of, ("k-12345678", "12345678", "/k.jsonl"))]
+    assert [None] * 4 == [*map(summary.child_of, ("2345678", "k-123456", "", "/other"))]
+    twin = {**agent, "agentId": "l-12345678", "sessionFile": None}
+    second = line(
+        type="tool_execution_update", toolCallId="d", toolName="subagent", partialResult={"details": {"agent": twin}}
+    )
+    summary.follow(b"tool_execution_update", second)
+    assert (None, "l-12345678") == (summary.child_of("12345678"), summary.child_of("l-12345678"))
+    summary.follow(b"tool_execution_end", line(type="tool_execution_end", toolCallId="d", toolName="subagent"))
     ended = {"agent": {**agent, "state": "completed"}}
     summary.follow(b"tool_execution_end", line(type="tool_execution_end", **of_call, result={"details": ended}))
     assert (summary.children, summary.tokens, summary.cost) == ([], 12, 0.25)

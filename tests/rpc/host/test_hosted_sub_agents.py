@@ -2,13 +2,15 @@
 
 import json
 import os
+import signal
+import subprocess
 import time
 from pathlib import Path
 
-from tests.rpc.host.attached import TIMEOUT_S, Record, environment_of, started
+from tests.rpc.host.attached import PROGRAM, TIMEOUT_S, Connection, HostProcess, Record, environment_of, started
 
 from pinnace_rpc.cli.commands.agents import table
-from pinnace_rpc.host.protocol import ListAgents
+from pinnace_rpc.host.protocol import AgentAction, ListAgents
 
 # The sub-agent has the same script, and no tool `subagent`: its own call is refused, and its next one does not end.
 CALLS = [("subagent", {"task": "count"}), ("bash", {"command": "cat gate"})]
@@ -28,22 +30,40 @@ def processes_of(folder: Path) -> set[int]:
     return found
 
 
-def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folder: Path) -> None:
-    """R-SUB-05, R-SUB-07: its agents, whose pipes end, end in order, and keep the end of what they have started."""
+def words_of(folder: Path, *more: str) -> tuple[str, ...]:
+    """What an agent is started with whose sub-agents wait in a command."""
     os.mkfifo(folder / "gate")
     script = folder / "script.json"
     script.write_text(json.dumps(SCRIPT))
-    words = ("--provider", "offline", "--model", str(script), "--tools", "+subagent")
+    return ("--provider", "offline", "--model", str(script), "--tools", "+subagent", *more)
+
+
+def delegate(connection: Connection) -> Record:
+    """Have the agent start a sub-agent; return it, as `list_agents` has it, when it runs its command."""
+    connection.send({"id": "p", "type": "prompt", "message": "delegate"})
+    updates: list[Record] = [{}]
+    while "cat gate" not in str(updates[-1]):
+        updates = connection.until(type="tool_execution_update")
+    listed: Record
+    (listed,) = connection.ask({"id": "l", "type": "list_agents"})["data"]["agents"]
+    return listed
+
+
+def row_of(host: HostProcess) -> Record:
+    (row,) = host.ask(ListAgents(watches=False))["agents"]
+    return dict(row)
+
+
+def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folder: Path) -> None:
+    """R-SUB-05, R-SUB-07: its agents, whose pipes end, end in order, and keep the end of what they have started."""
+    words = words_of(folder)
+    message = {"id": "m", "type": "message_agent", "message": "masts", "messageId": "m"}
     with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
         before = processes_of(folder)
-        connection.send({"id": "p", "type": "prompt", "message": "delegate"})
-        connection.until(type="tool_execution_start")
-        updates: list[Record] = [{}]
-        while "cat gate" not in str(updates[-1]):
-            updates = connection.until(type="tool_execution_update")
-        listed = connection.ask({"id": "l", "type": "list_agents"})["data"]["agents"]
+        listed = delegate(connection)
+        accepted = connection.ask({**message, "agentId": listed["agentId"]})["data"]["state"]
         during = processes_of(folder)
-        (row,) = host.ask(ListAgents(watches=False))["agents"]
+        row = row_of(host)
         host.process.kill()
         host.process.wait(TIMEOUT_S)
     deadline_s = time.monotonic() + TIMEOUT_S
@@ -52,11 +72,72 @@ def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folde
     with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
         later = connection.ask({"id": "l", "type": "list_agents"})["data"]["agents"]
 
-    assert ["running"] == [each["state"] for each in listed]
     (child,) = row["subagents"]
-    assert (listed[0]["agentId"], "running", row["model"]) == (child["agentId"], child["state"], child["model"])
+    assert (listed["agentId"], "running", row["model"]) == (child["agentId"], child["state"], child["model"])
+    assert (listed["sessionFile"], listed["toolCallId"]) == (child["sessionFile"], child["toolCallId"])
     assert "cat gate" in child["activity"]
-    assert f"\n└ {child['agentId'][:8]}  running  " in table([row])
+    assert f"\n└ {child['agentId'][-8:]}  running  " in table([row])
     assert during - before
     assert set() == left
-    assert [(listed[0]["agentId"], "cancelled")] == [(each["agentId"], each["state"]) for each in later]
+    assert [(listed["agentId"], "cancelled")] == [(each["agentId"], each["state"]) for each in later]
+    assert ("accepted", ["returned"]) == (accepted, [each["state"] for each in later[0]["messages"]])
+
+
+def test_kill_9_of_the_agent_has_its_session_decide_a_message_in_progress(folder: Path) -> None:
+    """R-SUB-10: the next process is asked the same, and knows what was accepted: no outcome is unknown."""
+    words = words_of(folder)
+    with (
+        started(folder, environment_of(folder)) as host,
+        host.attach(start=words, client="ide", has_cursors=True) as connection,
+    ):
+        child = delegate(connection)
+        message = {"type": "message_agent", "agentId": child["agentId"], "message": "masts"}
+        first = connection.ask({**message, "id": "first", "messageId": "m"})["data"]
+        pid = row_of(host)["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        connection.send({**message, "id": "known", "messageId": "m"}, {**message, "id": "new"})
+        (commands,) = folder.rglob("host/agents/main/clients/*.jsonl")
+        while b"new" not in commands.read_bytes():
+            pass
+        os.kill(pid, signal.SIGKILL)
+        answers = {each.get("id"): each for each in connection.until(type="response", id="new")}
+        (later,) = connection.ask({"id": "l2", "type": "list_agents"})["data"]["agents"]
+        again = connection.ask({**message, "id": "new"})
+        row = row_of(host)
+
+    assert "accepted" == first["state"]
+    assert {"messageId": "m", "state": "returned"} == answers["known"]["data"]
+    assert "agent_not_found" == answers["new"]["errorCode"]
+    assert f"{child['agentId']} is interrupted" in answers["new"]["error"]
+    assert answers["new"] == again
+    assert ("interrupted", ["m"]) == (later["state"], [each["messageId"] for each in later["messages"]])
+    assert [] == row["subagents"]
+
+
+def test_one_that_waits_for_the_user_is_listed_and_stopped_by_the_end_of_its_id(folder: Path) -> None:
+    """R-HST-08: an attach to it, which it has none of its own for, names the agent that answers for it."""
+    words = words_of(folder, "--tool-approval", "ask")
+    with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
+        connection.send({"id": "p", "type": "prompt", "message": "delegate"})
+        first = connection.until(type="extension_ui_request")[-1]
+        asks = row_of(host)["subagents"]
+        connection.send({"type": "extension_ui_response", "id": first["id"], "value": "Allow once"})
+        connection.until(type="extension_ui_request")
+        row = row_of(host)
+        (child,) = row["subagents"]
+        identity, file = child["agentId"], child["sessionFile"]
+        attaches = [host.refusal(host.request(session=each)).error for each in (identity, file)]
+        other = host.refusal(AgentAction("restart", identity)).error
+        program = [*PROGRAM, "agents", "stop", identity[-8:]]
+        stopped = subprocess.run(program, env=dict(host.environment), check=False)
+        seen = connection.until(type="tool_execution_end", toolName="subagent")
+        late = host.refusal(AgentAction("stop", identity)).error
+
+    assert [] == asks
+    assert (True, True) == (row["needsInput"], child["needsInput"])
+    assert f"\n└ {identity[-8:]}  needs input  " in table([row])
+    assert [f"{identity} is a sub-agent of main, which answers for it: attach to main"] * 2 == attaches
+    assert f"{identity} is a sub-agent of main, and can be stopped alone" == other
+    assert 0 == stopped.returncode
+    assert "cancelled" == seen[-1]["result"]["details"]["agent"]["state"]
+    assert "there is no agent" in late

@@ -23,6 +23,17 @@ def begun(pi: HomedAgent, gate: str = "g") -> str:
     return str(listed["agentId"])
 
 
+def queued(file: str) -> list[str]:
+    """The messages that are queued in the file of a session, as its operations say."""
+    found: list[str] = []
+    for entry in entries_of(file):
+        data = entry.get("data", {}) if entry.get("customType") == "pinnace.queue" else {}
+        found += [data["messageId"]] if data.get("op") == "add" else []
+        gone = (*data.get("messageIds", ()), entry.get("messageId"))
+        found = [each for each in found if each not in gone]
+    return found
+
+
 def state(message_id: str, text: str, name: str) -> Record:
     return {"messageId": message_id, "text": text, "state": name}
 
@@ -89,7 +100,8 @@ def test_what_it_was_not_given_is_returned_with_its_end(agent: AgentStarter, has
 def test_kill_9_delivers_or_returns_a_message(
     agent: AgentStarter, victim: str, is_delivered: bool, outcome: str
 ) -> None:
-    """R-SUB-10: its own file decides, so that it is the same in every later process."""
+    """R-SUB-10: its own file decides, so that it is the same in every later process; an agent that continues with
+    that file has no message that was returned."""
     second = {"chunks": [{"gate": "h"}], "match": "Message: masts"}
     script: list[Any] = [call("count"), GATED]
     script += [second] * is_delivered + [{"text": "thanks"}] * (victim == "child")
@@ -97,6 +109,9 @@ def test_kill_9_delivers_or_returns_a_message(
     child, file = begun(pi), pi.ask("get_state")["sessionFile"]
     below = pi.descendants()
     assert "accepted" == pi.ask("message_agent", agentId=child, message="masts", messageId="m")["state"]
+    [begun_child] = pi.ask("list_agents")["agents"]
+    while not is_delivered and queued(begun_child["sessionFile"]) != ["m"]:
+        pi.ask("get_state")  # until it has been sent the message
     if is_delivered:
         pi.llm.release("g")
         pi.llm.wait_reached("h")
@@ -118,3 +133,4 @@ def test_kill_9_delivers_or_returns_a_message(
     assert {"messageId": "m", "state": fate} == known
     assert f"{child} is {outcome}" in late["error"]
     assert is_delivered == ("m" in [each.get("messageId") for each in entries_of(listed["sessionFile"])])
+    assert [] == queued(listed["sessionFile"])

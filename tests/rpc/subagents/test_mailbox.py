@@ -2,11 +2,12 @@
 
 The model of the sub-agent is what the rules of queues say of it: a message that comes while it works is queued, one
 that comes when it has settled starts a run, it settles only with an empty queue, and an answer precedes what follows
-from it. All states that can be reached are visited.
+from it. Its file has its queue and its conversation, also when it has ended, and another agent may continue with it.
+All states that can be reached are visited.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -118,6 +119,16 @@ def lose(world: World) -> None:
     world.is_over = True
 
 
+def take_back(world: World, returned: Collection[str]) -> None:
+    """The parent takes what it returns out of the queue that the file has."""
+    world.queue = [each for each in world.queue if each not in returned]
+
+
+def continued(world: World) -> list[str]:
+    """Return the conversation after another agent has continued with the file: it delivers what is queued."""
+    return [*world.conversation, *world.queue]
+
+
 def moves(world: World, *, may_break: bool) -> Iterator[World]:
     """Make every next state."""
     works = not world.is_gone
@@ -165,6 +176,8 @@ def test_in_every_order_a_message_is_delivered_once_or_returned(may_break: bool)
             assert sorted((*world.conversation, *returned)) == sorted(world.accepted)
             assert box.not_delivered(frozenset(world.conversation)) == returned
             assert world.has_failed or world.is_gone or not (returned or world.is_working)
+            take_back(world, returned)
+            assert sorted((*continued(world), *returned)) == sorted(world.accepted)
         ahead += after
 
     assert min(ends, refusals) > 0

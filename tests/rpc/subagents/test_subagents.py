@@ -295,34 +295,50 @@ def test_kill_9_at_each_step_ends_and_counts_it_once(
 
 
 def test_they_are_listed_while_they_work_and_after_a_crash(agent: AgentStarter) -> None:
-    """R-SUB-07: a list is what the session's file holds, so that it is the same in another process."""
-    done = {"text": "two sails", "match": "Task: measure"}
-    pi = agent(
-        [call("measure"), done, {"text": "ok"}, call("count"), WAITING], *TOOLS, is_checked=False, has_session=True
-    )
+    """R-SUB-07: a list is what the session's file holds, so that it is the same in another process. R-SUB-11: of two
+    calls of one answer, the one whose sub-agent had ended has its result there, and the other one was cut."""
+    measured, weighed = [
+        {"text": text, "match": f"Task: {task}"} for task, text in (("measure", "9"), ("weigh", "5 t"))
+    ]
+    script = [call("measure"), measured, {"text": "ok"}, call("weigh", "count"), weighed, WAITING]
+    pi = agent(script, *TOOLS, is_checked=False, has_session=True)
     empty = pi.ask("list_agents")["agents"]
     pi.say(DELEGATE)
     below = stopped_child(pi, "g")
-    calls = [each["toolCallId"] for each in pi.found({"type": "tool_execution_start"})]
-    [update, *_] = [each for each in pi.found({"type": "tool_execution_update"}) if each["toolCallId"] == calls[1]]
+    starts = pi.found({"type": "tool_execution_start"})
+    calls = [each["toolCallId"] for each in starts]
+    pi.wait({"type": "tool_execution_end", "toolCallId": calls[1]})
+    [update, *_] = [each for each in pi.found({"type": "tool_execution_update"}) if each["toolCallId"] == calls[2]]
     state, works = pi.ask("get_state"), pi.ask("list_agents")["agents"]
     os.kill(pi.process.pid, signal.SIGKILL)
     gone = await_gone(below)
-    again = agent((), "--session", state["sessionFile"], again=pi)
-    later = again.ask("list_agents")["agents"]
+    again = agent([{"text": "and then"}], "--session", state["sessionFile"], again=pi)
+    later, cut = again.ask("list_agents")["agents"], again.ask("get_state")["interrupted"]["cutCalls"]
+    assert [each["agentId"] for each in works] == [each["agentId"] for each in later]
+    for each in (works, later):
+        each.sort(key=lambda row: calls.index(row["toolCallId"]))  # two of one answer begin in either order
+    again.say("continue")
+    messages = [
+        each for each in entries_of(state["sessionFile"]) if each.get("message", {}).get("role") == "toolResult"
+    ]
 
     assert [] == empty == gone
-    assert [("measure", "completed"), ("count", "running")] == [(each["task"], each["state"]) for each in works]
+    tasks = [("measure", "completed"), ("weigh", "completed"), ("count", "running")]
+    assert tasks == [(each["task"], each["state"]) for each in works]
     assert calls == [each["toolCallId"] for each in works]
-    assert update["partialResult"]["details"]["agent"]["agentId"] == works[1]["agentId"]
+    assert update["partialResult"]["details"]["agent"]["agentId"] == works[2]["agentId"]
     assert {state["cwd"]} == {each["cwd"] for each in works}
-    assert [state["model"]["id"]] * 2 == [each["model"] for each in works]
+    assert [state["model"]["id"]] * 3 == [each["model"] for each in works]
     assert [each["id"] for each in (entries_of(each["sessionFile"])[0] for each in works)] == [
         each["agentId"] for each in works
     ]
-    assert ["usage" in each for each in works] == [True, False]
-    assert works[0] == later[0]
-    assert {**works[1], "state": "interrupted", "usage": later[1]["usage"]} == later[1]
+    assert ["usage" in each for each in works] == [True, True, False]
+    assert works[:2] == later[:2]
+    assert {**works[2], "state": "interrupted", "usage": later[2]["usage"]} == later[2]
+    assert [calls[2]] == [each["id"] for each in cut]
+    assert [each["entryId"] for each in starts[:2]] == [each["id"] for each in messages]
+    assert calls[:2] == [each["message"]["toolCallId"] for each in messages]
+    assert "5 t" in str(again.llm.requests[-1].body)
 
 
 def test_in_memory_it_has_no_file(agent: AgentStarter) -> None:

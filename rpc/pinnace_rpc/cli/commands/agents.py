@@ -19,7 +19,9 @@ from pinnace_rpc.options.streams import echo
 _NAME: Final = [Argument("agent", "NAME")]
 _ACTIONS: Final[Mapping[AgentActionName, Subcommand]] = {
     "stop": Subcommand(
-        "pinnace agents stop", "End the process of an agent. The next attach starts it again.", arguments=_NAME
+        "pinnace agents stop",
+        "End the process of an agent, which the next attach starts again; or a sub-agent, named by the end of its id.",
+        arguments=_NAME,
     ),
     "restart": Subcommand(
         "pinnace agents restart", "Restart the process of an agent, also after it has failed.", arguments=_NAME
@@ -116,7 +118,8 @@ def _with_children(agents: Sequence[Row]) -> Iterator[Row]:
     for row in agents:
         yield row
         for child in cast("Sequence[Row]", row.get("subagents") or ()):
-            yield {**child, "name": f"└ {_text(child, 'agentId')[:8]}"}
+            # The end of the id: those that begin together begin alike.
+            yield {**child, "name": f"└ {_text(child, 'agentId')[-8:]}"}
 
 
 def _text(row: Row, name: str) -> str:

@@ -363,8 +363,8 @@ class ReturnedMessage(TypedDict):
     """The message as it is delivered: extensions have read it, and templates are expanded."""
     imageCount: int
     """The number of its images."""
-    reason: Literal["clear_queue", "abort", "session_replaced"]
-    """What has returned it."""
+    reason: Literal["clear_queue", "abort", "session_replaced", "agent_ended"]
+    """What has returned it; `agent_ended`: to the agent that had started this one as a sub-agent, when that ended."""
     by: NotRequired[str]
     """The command that has returned it: its `by`, or its id; absent if it had none. A host gives ids of its own."""
 
