@@ -51,6 +51,9 @@ EXTENSION: Final = """export default (pi) => {
 """Its commands change what the requests begin with, and say when they have: the original answers before."""
 SETTINGS: Final = {"defaultProvider": "fake", "defaultModel": "m1"}
 """A model on the command line would be that of each fork in the original."""
+RULES: Final = "Change only what was asked for. " * 70
+"""A context file, as most projects have one: where a prompt is shorter than what the server keeps, the longer prompt of
+the original is kept and costs less, whatever is marked."""
 PAUSES_S: Final = (1.0, 1.0, 1.0, 20.0, 200.0, 400.0, 4000.0)
 
 
@@ -203,6 +206,7 @@ def test_a_session_costs_no_more_than_with_the_original(
                         str(extension),
                         models=models(server.base_url),
                         settings=SETTINGS,
+                        files={"AGENTS.md": RULES},
                         has_session=True,
                         names_model=False,
                     )
