@@ -392,7 +392,7 @@ def _toolbox(
     options: Options,
     settings: Settings,
     sandbox: "Sandbox | None",
-    session: Session | None,
+    session: Session,
     children: "Children | None",
 ) -> ToolRegistry:
     is_none = options.no_tools or options.no_builtin_tools

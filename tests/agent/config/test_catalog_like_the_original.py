@@ -3,8 +3,8 @@
     RENEW=1 .venv/bin/python -m pytest tests/agent/config/test_catalog_like_the_original.py     writes the files anew
 
 A file has no model that the original has not: prices and limits that are not renewed become wrong. The corrections: no
-answer is longer than the context, no level of thinking is offered of which a request can say nothing, and the default of
-a flag is written down where this program has another one.
+answer is longer than the context, no level of thinking is offered of which a request can say nothing, and the default
+of a flag is written down where this program has another one.
 """
 
 import json

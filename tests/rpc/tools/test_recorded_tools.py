@@ -79,6 +79,7 @@ def test_a_branch_has_the_tools_that_were_chosen_on_it(
     found = {}
     for name, command in {
         "clone": {"type": "clone"},
+        "reload": {"type": "reload"},
         "fork": {"type": "fork", "entryId": second},
         "back": {"type": "switch_session", "sessionPath": file},
         "move": {"type": "navigate_tree", "entryId": second},
@@ -90,7 +91,7 @@ def test_a_branch_has_the_tools_that_were_chosen_on_it(
         assert pi.request(command)["success"]
         found[name] = active(pi)
     once, twice = ["read", "ls"], ["bash"]
-    expected = {"clone": twice, "fork": once, "back": twice, "move": once, "forward": twice}
+    expected = {"clone": twice, "reload": twice, "fork": once, "back": twice, "move": once, "forward": twice}
     assert expected | {"beginning": beginning, "again": beginning, "new": beginning} == found
     dropped = [name for name in beginning if name != "read"]
     assert [(once, dropped), (twice, once)] == recorded(file)

@@ -88,7 +88,7 @@ def visit(pi: HomedAgent, file: str, ids: list[str]) -> dict[str, Seen]:
 def test_a_session_has_the_same_tools_in_both_programs(
     writer: str, llm: Callable[[Iterable[Scripted]], FakeLlm], original_pi: list[str], tmp_path: Path
 ) -> None:
-    """R-SET-09, R-SET-10: after a restart in the program that has not written it, and in the one that has."""
+    """R-SET-09, R-SET-10: in the one that has written it and in the one that opens it."""
     extension = tmp_path / "choosing.ts"
     extension.write_text(EXTENSION)
     environment = {**ENVIRONMENT, "PINNACE_NODE": original_pi[0], "NODE_PATH": str(write_loader(tmp_path / "modules"))}
@@ -113,17 +113,15 @@ def test_a_session_has_the_same_tools_in_both_programs(
                 names_model=False,
             )
 
-        first = start(own if writer == "ours" else pi)
-        file, ids = converse(first)
-        first.check_end()
-        written = Path(file).read_bytes()
-        found = []
-        for name, starter in (("own", own), ("pi", pi)):
-            copy = tmp_path / f"{name}.jsonl"
-            copy.write_bytes(written)
-            agent = start(starter, "--session", str(copy))
-            found.append(visit(agent, str(copy), ids))
-            agent.check_end()
-        assert found[0] == found[1]
-        assert "read" == found[0]["opened"].tools
-        assert Seen("bash found ls", "m2", "high") == found[0]["fork of a fork"]
+        first, second = (own, pi) if writer == "ours" else (pi, own)
+        writing = start(first)
+        file, ids = converse(writing)
+        copy = tmp_path / "copy.jsonl"
+        copy.write_bytes(Path(file).read_bytes())
+        reading = start(second, "--session", str(copy))
+        found, other = visit(writing, file, ids), visit(reading, str(copy), ids)
+        writing.check_end()
+        reading.check_end()
+    assert found == other
+    assert "read" == found["opened"].tools
+    assert Seen("bash found ls", "m2", "high") == found["fork of a fork"]
