@@ -289,7 +289,8 @@ class SessionManager:
         if session is self.session:
             if is_following:
                 self._restore_settings(session)
-                self._continue_tools()
+                if session.tools is None:  # else they were chosen here
+                    self._continue_tools()
             self.queue.restore(session)
 
     def announce_end(self) -> None:
