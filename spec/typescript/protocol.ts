@@ -341,7 +341,7 @@ export interface ClientResponseCommand {
 
 /**
  * Continue in a copy of the session.
- * Rules: C-10, C-9, R-SES-06, R-SES-15.
+ * Rules: C-10, C-9, R-SES-06, R-SES-15, R-SET-09.
  * Since 0.68.0.
  */
 export interface CloneCommand {
@@ -454,7 +454,7 @@ export interface FollowUpCommand {
 
 /**
  * Start a session that ends before a user's message.
- * Rules: C-10, C-9, R-SES-02, R-SES-06.
+ * Rules: C-10, C-9, R-SES-02, R-SES-06, R-SET-09, R-SET-10.
  * Since 0.43.0.
  */
 export interface ForkCommand {
@@ -794,7 +794,7 @@ export interface MessageAgentCommand {
 
 /**
  * Move the session to another entry: the conversation continues from there, and the branch that is left stays.
- * Rules: C-11, C-9, R-ORD-01, R-SES-13, R-SES-14.
+ * Rules: C-11, C-9, R-ORD-01, R-SES-13, R-SES-14, R-SET-09, R-SET-10.
  * This program's alone.
  */
 export interface NavigateTreeCommand {
@@ -812,7 +812,7 @@ export interface NavigateTreeCommand {
 
 /**
  * Start a new session.
- * Rules: C-10, C-9, R-OLD-01, R-SES-01, R-SES-06.
+ * Rules: C-10, C-9, R-OLD-01, R-SES-01, R-SES-06, R-SET-09, R-SET-10.
  * Since 0.31.0.
  */
 export interface NewSessionCommand {
@@ -920,8 +920,8 @@ export interface RunShortcutCommand {
 }
 
 /**
- * Select the tools that the next request declares, and no others.
- * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SET-06.
+ * Select the tools that the next requests of the session declare, and no others.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SET-06, R-SET-09.
  * This program's alone.
  */
 export interface SetActiveToolsCommand {
@@ -1110,7 +1110,7 @@ export interface SteerCommand {
 
 /**
  * Open another session file.
- * Rules: C-10, C-9, R-SBX-07, R-SES-01.
+ * Rules: C-10, C-9, R-SBX-07, R-SES-01, R-SET-09, R-SET-10.
  * Since 0.16.0.
  */
 export interface SwitchSessionCommand {

@@ -19,7 +19,7 @@ import trio
 from pinnace_agent.core.jobs import ABORT_GRACE_S, Jobs, Work
 from pinnace_agent.core.ports.emitter import Emitter, extension_error
 from pinnace_agent.engine.client_bash import ShellJob, Shells
-from pinnace_agent.engine.compaction_job import Compactor, Navigator
+from pinnace_agent.engine.compaction_job import Compactor
 from pinnace_agent.engine.idle import IdleTracker
 from pinnace_agent.engine.internal_commands import InternalCommands
 from pinnace_agent.engine.limits import LimitWatch
@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.client_files.requests import ClientRequests
     from pinnace_agent.core.ports.commands import Client
     from pinnace_agent.core.ports.extensions import ExtensionInstance, Extensions
+    from pinnace_agent.engine.navigator import Navigator
     from pinnace_agent.session.queue.durable_queue import NotReturned
     from pinnace_agent.session.store.save_error import SaveError
     from pinnace_agent.tools.operations import ClientFiles
@@ -106,7 +107,7 @@ class EffectInterpreter:
         self.compactor = Compactor(profile, emitter, self.submit, self.start_job, self._extension_instance)
         self._approval: ToolApproval | None = None  # not loaded before the first call of a tool
         self._client_requests: ClientRequests | None = None  # likewise, before the client offers to serve files
-        self._navigator = Navigator(profile, emitter, self.submit, self.start_job, self._extension_instance)
+        self._navigator: Navigator | None = None  # likewise, before the first move
         self.queue = self.sessions.queue
         self._has_answered = False
         self._is_queue_unannounced = False  # queued messages of the session's file: clients await an answer first
@@ -361,6 +362,15 @@ class EffectInterpreter:
                 self._approval.default_dialogs(for_good=True)
         return self._approval
 
+    def _moves(self) -> "Navigator":
+        if self._navigator is None:
+            from pinnace_agent.engine.navigator import Navigator
+
+            self._navigator = Navigator(
+                self.profile, self.emitter, self.submit, self.start_job, self._extension_instance
+            )
+        return self._navigator
+
     @property
     def approval_mode(self) -> "ApprovalMode":
         """The mode that decides the next call."""
@@ -401,7 +411,7 @@ class EffectInterpreter:
             case fx.AcceptCompact():
                 self._owner(effect.ref).accept_result(effect.ref, self.compactor.made())
             case fx.AnswerNavigation():
-                self._owner(effect.ref).accept_result(effect.ref, self._navigator.result())
+                self._owner(effect.ref).accept_result(effect.ref, self._moves().result())
             case fx.Perform():
                 self._client.perform(effect.ref, self)
             case fx.AnswerShell():
@@ -459,7 +469,7 @@ class EffectInterpreter:
             case fx.DropPrompt():
                 self.sessions.drop_prompt(effect.ref)
             case fx.MoveLeaf():
-                self._navigator.move(self.session)
+                self._moves().move(self.session)
             case fx.LeaveFailed():
                 self.session.leave_failed()
             # Retries and compactions.
@@ -588,7 +598,7 @@ class EffectInterpreter:
                 self.compactor.start(effect, self.session, self.chart.state.retry, instructions)
             case "navigation":
                 request = self._owner(effect.ref).move_request(effect.ref)
-                self._navigator.start(effect, self.session, self.chart.state.retry, request)
+                self._moves().start(effect, self.session, self.chart.state.retry, request)
             case "reload":
                 self.start_job(effect.job, partial(self._reload, effect.job), "reload_failed")
             case "read" | "settle_hook" | "instance":

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pinnace_agent.config.models.models import clamp_level
 from pinnace_agent.core.ports.emitter import Emitter, extension_error
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.profile import AgentProfile
@@ -26,7 +25,7 @@ from pinnace_agent.session.queue.durable_queue import DurableQueue
 from pinnace_agent.session.replacement import EmptySession, SessionReplacement, SessionRequest, SwitchSession
 from pinnace_agent.session.store.file import SaveError
 from pinnace_agent.session.store.lease import LeaseHeld
-from pinnace_spec.records.messages import THINKING_LEVELS, SessionChange, ThinkingLevel, UserMessage
+from pinnace_spec.records.messages import SessionChange, ThinkingLevel, UserMessage
 from pinnace_spec.rules import errors
 from pinnace_statechart import effects as fx
 from pinnace_statechart.queues import Item
@@ -209,6 +208,8 @@ class SessionManager:
         if extensions is not None:
             # `choose` again: the models of extensions are registered only then.
             await extensions.begin(extensions.reason_of(plan.request), previous, choose)
+        else:
+            self._continue_tools()
         # What is queued is returned by this; what was sent behind the command is accepted, in the new session.
         self.queue.replace(session, partial(self._agent.submit, InternalEvent("switch_ok", effect.job)))
         former.users -= 1
@@ -258,17 +259,15 @@ class SessionManager:
         self.session.model, self.session.thinking_level = former.model, former.thinking_level
 
     def _restore_settings(self, former: Session) -> None:
-        """Take the model and the level with which the session was left, if they are available."""
-        session = self.session
-        recorded = session.recorded_model
-        model = None if recorded is None else self._registry.find(*recorded)
-        if model is None or not self._registry.is_usable(model) or self._registry.price_refusal(model):
-            model = former.model
-        session.model = model
-        for level in THINKING_LEVELS:
-            if level == session.recorded_level:
-                self.preferred_level = level
-        session.thinking_level = self.preferred_level if model is None else clamp_level(model, self.preferred_level)
+        """Take the model and the level that the branch records, if they are available."""
+        from pinnace_agent.engine.session_choices import restored_level
+
+        self.preferred_level = restored_level(self.session, former, self._registry, self.preferred_level)
+
+    def _continue_tools(self) -> None:
+        from pinnace_agent.engine.session_choices import continue_tools
+
+        continue_tools(self._profile, self.session)
 
     def _adopt(self, session: Session) -> None:
         self._former.pop(session, None)
@@ -290,6 +289,8 @@ class SessionManager:
         if session is self.session:
             if is_following:
                 self._restore_settings(session)
+                if session.tools is None:  # else they were chosen here
+                    self._continue_tools()
             self.queue.restore(session)
 
     def announce_end(self) -> None:

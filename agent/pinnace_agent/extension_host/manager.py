@@ -206,7 +206,7 @@ class ExtensionManager:
         found = await self._started(runner, reason, previous_file)
         self._check_tool_names(reason)
         self._check_servers(runner)
-        if reason == "resume" and (model := agent.session.model) is not None and model != self._former_model:
+        if reason in ("resume", "fork") and (model := agent.session.model) is not None and model != self._former_model:
             self.model_selected(model, self._former_model, "restore")  # DEVIATION D-52
         added = found_resources(found)
         agent.profile.resources.add(agent.session.cwd, added.skills, added.templates)
@@ -396,6 +396,10 @@ class ExtensionManager:
         toolbox = self.agent.toolbox
         toolbox.use(tools, defaults, kept=self._kept_tools if reason == "reload" else None)
         self._kept_tools = None
+        if reason != "reload" and self.agent.session.tree.kinds.get("message"):
+            from pinnace_agent.engine.session_choices import restore_tools  # few sessions have a record
+
+            restore_tools(toolbox, self.agent.session)
         self._show_tools()
 
     def _show_tools(self) -> None:
@@ -404,8 +408,9 @@ class ExtensionManager:
 
     def activate_tools(self, names: Sequence[str]) -> None:
         """Declare these tools from the next request on."""
-        self.agent.toolbox.activate(names)
-        self._show_tools()
+        from pinnace_agent.engine.session_choices import choose_tools
+
+        choose_tools(self.agent, names, is_command=False)
 
     def _check_tool_names(self, reason: StartReason) -> None:
         """Refuse, or report, tools that the user names and that no extension has brought by now."""

@@ -23,7 +23,7 @@ from pinnace_spec.records.messages import Model
 
 MissReason: TypeAlias = Literal["model", "expired", "thinking", "context", "unknown"]
 """Why: another model; a pause longer than the cache keeps; another thinking level; a message that was changed or hidden
-in the context; nothing that a session file records (other tools, another system prompt, a server that forgot)."""
+in the context; something else (other tools, another system prompt, a server that forgot)."""
 
 FindModel: TypeAlias = Callable[[str, str], Model | None]
 """Returns the model of a provider's name and an id; None: it is not known, and has no price."""

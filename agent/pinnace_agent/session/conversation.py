@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pinnace_agent.session.context_meter import ContextMeter
     from pinnace_agent.session.interruption import Interruption
     from pinnace_agent.session.library import OpenedSession
+    from pinnace_agent.session.tool_records import ToolChange
 
 _log = logging.getLogger("pinnace.session")
 
@@ -113,6 +114,7 @@ class Session:
         self._meter: ContextMeter | None = None
         self.recorded_model: tuple[str, str] | None = None  # the latest of the current branch
         self.recorded_level: str | None = None
+        self.tools: ToolChange | None = None  # chosen, and not recorded yet
         self._reported_problem: str | None = None
         self._take_over = take_over
         self.on_taken_over: OnTakenOver | None = None
@@ -280,7 +282,7 @@ class Session:
             entry_id: What `reserve_entry_id` returned for it; None: any.
             message_id: Of a message of the user; empty for others.
         """
-        self._record_choices()
+        self.record_choices()
         if message["role"] == "custom":
             fields: Mapping[str, object] = {
                 name: value for name, value in message.items() if name not in {"role", "timestamp"}
@@ -367,7 +369,7 @@ class Session:
         Raises:
             SaveError: The message is not in the branch.
         """
-        self._record_choices()
+        self.record_choices()
         _, failure = self._append("message", _fields(message, message_id))
         self.messages.append(message)
         place = self.tree.leaf
@@ -379,7 +381,7 @@ class Session:
 
     def compact(self, fields: Mapping[str, object], *, entry_id: str | None = None) -> None:
         """Append a compaction, as `keep` does; the context begins with its summary now."""
-        self._record_choices()
+        self.record_choices()
         self._keep("compaction", fields, entry_id=entry_id)
         self._rebuild()
 
@@ -424,7 +426,14 @@ class Session:
         self.totals = RunningTotals()
         return True
 
-    def choose(self, *, model: Model | None, thinking_level: ThinkingLevel, name: str | None) -> None:
+    def choose(
+        self,
+        *,
+        model: Model | None,
+        thinking_level: ThinkingLevel,
+        name: str | None,
+        tools: "ToolChange | None" = None,
+    ) -> None:
         """Change the choices. In a session that is on the disk they are saved now, else with its first message.
 
         Raises:
@@ -443,12 +452,13 @@ class Session:
             self.file.flush()
             self._reported_problem = None
         self.model, self.thinking_level, self.name = model, thinking_level, name
-        # A name is the user's own text: it is worth a file; a model alone is not.
-        if self.file is None or not (self.file.exists or name != former[2]):
+        former_tools, self.tools = self.tools, tools or self.tools
+        # A name is the user's own text: it is worth a file; a model alone is not. In memory, copies need the tools.
+        if tools is None if self.file is None else not (self.file.exists or name != former[2]):
             return
         recorded = len(self.tree.entries), self.recorded_model, self.recorded_level
-        self._record_choices()
-        if self._reported_problem is None:
+        self.record_choices()
+        if self._reported_problem is None or self.file is None:
             return
         text = self._reported_problem
         while len(self.tree.entries) > recorded[0] and self.file.withdraw_last():
@@ -456,6 +466,7 @@ class Session:
         if len(self.tree.entries) == recorded[0]:  # else a part of it is in the file, and the rest will be
             (self.model, self.thinking_level, self.name), self._reported_problem = former, None
             _, self.recorded_model, self.recorded_level = recorded
+            self.tools = former_tools
             raise SaveError(text)
 
     async def sync(self) -> None:
@@ -480,11 +491,8 @@ class Session:
         self.recorded_model = index.model
         self.recorded_level = index.thinking_level
 
-    def _record_choices(self) -> None:
-        """Append entries for choices that the branch does not record yet.
-
-        Those of a session that has no file yet wait for the text that makes one.
-        """
+    def record_choices(self) -> None:
+        """Append entries for choices that the branch does not record yet, as `keep` does."""
         if self._take_over is not None:
             self.claim()
         model = self.model and (self.model["provider"], self.model["id"])
@@ -494,6 +502,12 @@ class Session:
         if self.thinking_level != self.recorded_level:
             self._keep("thinking_level_change", {"thinkingLevel": self.thinking_level}, is_setup=True)
             self.recorded_level = self.thinking_level
+        if self.tools is not None:
+            from pinnace_agent.session.tool_records import record_of  # not at start: most sessions have none
+
+            record, self.tools = record_of(self.tools, self.tree.branch(), self.now_ms()), None
+            if record is not None:
+                self._keep("message", {"message": record}, is_setup=True)
         if (self.name or None) != self.tree.name:
             self._keep("session_info", {"name": self.name or ""})
 

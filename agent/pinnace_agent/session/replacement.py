@@ -84,7 +84,7 @@ class SessionReplacement:
         self.folder: PreparedFolder | None = None
         """That of the session, as it was admitted; None: there is nothing to prepare."""
         self.text: str | None = None
-        self.restores_choices = isinstance(request, SwitchSession)
+        self.restores_choices = isinstance(request, SwitchSession | ForkSession | BranchSession)
         self.is_other_conversation = isinstance(request, EmptySession | SwitchSession)
         self.notices: tuple[str, ...] = ()
         self.request = request

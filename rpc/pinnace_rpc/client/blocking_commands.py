@@ -430,7 +430,7 @@ class BlockingCommands(ABC):
         self.request("set_auto_retry", enabled=enabled)
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Select the tools that the next request declares, and no others.
+        """Select the tools that the next requests of the session declare, and no others.
 
         Args:
             names: The names of the tools; the others become inactive.

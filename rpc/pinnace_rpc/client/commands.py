@@ -434,7 +434,7 @@ class Commands(ABC):
         await self.request("set_auto_retry", enabled=enabled)
 
     async def set_active_tools(self, names: Sequence[str]) -> None:
-        """Select the tools that the next request declares, and no others.
+        """Select the tools that the next requests of the session declare, and no others.
 
         Args:
             names: The names of the tools; the others become inactive.

@@ -74,14 +74,9 @@ def set_session_name(agent: "AgentReads", command: "cmd.SetSessionName") -> Data
 
 def set_active_tools(agent: "AgentReads", command: "cmd.SetActiveTools") -> Data:
     """Select the tools that the next request declares; all of them must exist."""
-    toolbox = agent.toolbox
-    if unknown := [name for name in command.names if name not in toolbox.all]:
-        from pinnace_spec.nearest import nearest
+    from pinnace_agent.engine.session_choices import choose_tools  # not at start
 
-        near = nearest(unknown[0], toolbox.all)
-        raise errors.ClientError(errors.unknown_tools(unknown), errors.ErrorCode.TOOL_NOT_FOUND, near)
-    toolbox.activate(command.names)
-    agent.profile.resources.use_tools(tuple(toolbox.values()))
+    choose_tools(agent, command.names, is_command=True)
     return None
 
 

@@ -6,7 +6,7 @@ objects of an agent in order, each with everything that it needs.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -103,7 +103,7 @@ def prepare(options: Options) -> PreparedAgent:
             raise _refused_selection(selection.error, is_usage=selection.is_usage_error)
         # Before any program is started, also by code of an extension.
         sandbox = _sandbox(options, settings, session, warnings)
-        toolbox = _toolbox(options, settings, sandbox, children := _children(options, configuration, cwd))
+        toolbox = _toolbox(options, settings, sandbox, session, children := _children(options, configuration, cwd))
     except StartupError:
         if session.file is not None:
             session.file.abandon()
@@ -389,7 +389,11 @@ def _children(options: Options, configuration: Configuration, cwd: Path) -> "Chi
 
 
 def _toolbox(
-    options: Options, settings: Settings, sandbox: "Sandbox | None", children: "Children | None" = None
+    options: Options,
+    settings: Settings,
+    sandbox: "Sandbox | None",
+    session: Session,
+    children: "Children | None",
 ) -> ToolRegistry:
     is_none = options.no_tools or options.no_builtin_tools
     tools = builtin_tools()
@@ -398,8 +402,10 @@ def _toolbox(
 
         tools["subagent"] = SubagentTool(children)
 
-    def choose(tools: Mapping[str, Tool], added: Sequence[str]) -> ToolChoice:
+    def choose(tools: Mapping[str, Tool], added: Sequence[str], recorded: Collection[str] | None) -> ToolChoice:
         selection = ToolSelection(options.tools, options.exclude_tools, none=is_none)
+        if recorded is not None and not is_none:
+            return ToolChoice(select_tools(tools, selection, recorded)[0])
         configured = settings.default_tools
         if configured is not None:
             configured = (*configured, *(f"+{name}" for name in added))
@@ -410,9 +416,14 @@ def _toolbox(
         return ToolChoice(active, warnings, refused_names(known, selection, settings.default_tools))
 
     try:
-        return ToolRegistry(tools if sandbox is None else sandbox.tools(tools), choose)
+        toolbox = ToolRegistry(tools if sandbox is None else sandbox.tools(tools), choose)
     except ValueError as error:
         raise StartupError(str(error)) from None
+    if session.tree.kinds.get("message"):
+        from pinnace_agent.engine.session_choices import restore_tools  # few sessions have a record
+
+        restore_tools(toolbox, session)
+    return toolbox
 
 
 def _resource_choice(options: Options, cwd: Path) -> ResourceChoice:

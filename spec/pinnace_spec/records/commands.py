@@ -766,12 +766,12 @@ class SetAutoRetry(CommandModel):
 
 
 class SetActiveTools(CommandModel):
-    """Select the tools that the next request declares, and no others."""
+    """Select the tools that the next requests of the session declare, and no others."""
 
     since = None
     group = "Settings"
     kind = "setting"
-    errors = (E.TOOL_NOT_FOUND, *_WAITS)
+    errors = (E.TOOL_NOT_FOUND, *_SAVED, E.SHUTTING_DOWN)
     sample = {"names": ["read"]}
     type: Literal["set_active_tools"]
     names: list[StrictStr]

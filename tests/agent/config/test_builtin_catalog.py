@@ -33,8 +33,8 @@ FLAGS = {
     "supportsStrictTools allowedFallbackModels supportsMidConvoEffort supportsTemperature allowEmptySignature "
     "sendSessionAffinityHeaders supportsEagerToolInputStreaming supportsCacheControlOnTools supportsLongCacheRetention",
     "openai-responses": "supportsStrictMode supportsOpenAIGrammarTools supportsAdditionalTools supportsToolSearch "
-    "supportsMidConvoSystemMessages supportsExplicitPromptCacheMode sessionAffinityFormat supportsReasoningEffort "
-    "supportsLongCacheRetention",
+    "supportsMidConvoSystemMessages supportsMidConvoEffort supportsExplicitPromptCacheMode sessionAffinityFormat "
+    "supportsReasoningEffort supportsLongCacheRetention",
     "google-generative-ai": "",
     "bedrock-converse-stream": "supportsStrictMode",
     "mistral-conversations": "",

@@ -171,7 +171,7 @@ async def test_a_name_that_is_not_set_is_never_sent(tmp_path: Path) -> None:
     [
         ({}, None),
         ({"XAI_API_KEY": "k"}, "xai/grok-4.7"),
-        ({"GROQ_API_KEY": "k", "OPENAI_API_KEY": "k"}, "openai/gpt-6-sol"),
+        ({"GROQ_API_KEY": "k", "OPENAI_API_KEY": "k"}, "openai/gpt-6.1-sol"),
         ({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}, "anthropic/claude-opus-5-5"),
         ({"OPENCODE_API_KEY": "k"}, "opencode/kimi-k2.7-code"),
         ({"MISTRAL_API_KEY": "k"}, "mistral/devstral-medium-latest"),

@@ -13,7 +13,7 @@ from pinnace_spec.records.messages import Model
 
 BUILT_IN = Catalog()
 OPENCODE = index().providers["opencode"]
-ANTHROPIC_URL = "https://opencode.ai/zen"
+ANTHROPIC_URL = "https://opencode.ai/inference/anthropic"
 
 
 def read(folder: Path, provider: str, entry: Mapping[str, object]) -> Catalog:

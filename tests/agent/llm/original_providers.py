@@ -96,7 +96,8 @@ def built_in(provider: str, model_id: str) -> Model:
     """
     found = Catalog().find(provider, model_id)
     assert found is not None
-    compat = {name: value for name, value in (found.get("compat") or {}).items() if name not in _NOT_USED}
+    unused = _NOT_USED | (set() if found["api"] == "anthropic-messages" else {"supportsMidConvoEffort"})
+    compat = {name: value for name, value in (found.get("compat") or {}).items() if name not in unused}
     return cast("Model", {**found, "compat": compat, "maxTokens": 16_000})
 
 

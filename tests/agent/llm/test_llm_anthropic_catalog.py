@@ -34,7 +34,7 @@ def test_every_built_in_model_is_sent_what_is_published_at_every_level_that_it_h
     models = [model for model in Catalog().models() if model["api"] == "anthropic-messages"]
     seen = {model["provider"] for model in models}
 
-    assert {"anthropic", "fireworks", "kimi-coding", "minimax", "opencode", "openrouter", "vercel-ai-gateway"} <= seen
+    assert {"anthropic", "fireworks", "minimax", "opencode", "openrouter", "vercel-ai-gateway"} <= seen
     assert [] == [
         problem for model in models for level in supported_levels(model) for problem in problems(model, level)
     ]

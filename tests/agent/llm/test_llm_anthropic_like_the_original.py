@@ -98,8 +98,8 @@ def test_another_effort_leaves_what_is_cached_as_it_is() -> None:
     [
         (OPUS, "minimal", "low"),
         (OPUS, "max", "max"),
-        (OPUS, "off", "high"),
-        ({**OPUS, "thinkingLevelMap": {}}, "off", None),
+        ({**OPUS, "thinkingLevelMap": {"off": None}}, "off", "high"),
+        (OPUS, "off", None),
         (BEFORE, "max", None),
     ],
 )

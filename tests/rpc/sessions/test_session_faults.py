@@ -204,6 +204,7 @@ def test_l5_a_prompt_that_can_not_be_saved_is_refused_with_the_reason(agent: Age
     [
         {"type": "set_session_name", "name": "N"},
         {"type": "set_model", "provider": "fake", "modelId": "m2"},
+        {"type": "set_active_tools", "names": ["read"]},
     ],
     ids=lambda command: command["type"],
 )
@@ -211,10 +212,11 @@ def test_l5_a_choice_that_can_not_be_saved_is_refused_and_leaves_no_trace(agent:
     pi = agent([{"text": "one"}, {"text": "two"}], has_session=True)
     prompt(pi, "one")
     path = session_file(pi)
-    before, former = path.read_bytes(), state(pi)
+    before, former, tools = path.read_bytes(), state(pi), pi.ask("get_tools")
     limit(pi, len(before))
     refusal(pi, command)
     now = state(pi)
+    assert tools == pi.ask("get_tools")
     assert former["model"] == now["model"]
     assert former.get("sessionName") == now.get("sessionName")
     lift_limit(pi)
@@ -638,6 +640,7 @@ REFUSED_BESIDE_OWNER: Final = (
     {"type": "compact"},
     {"type": "set_session_name", "name": "Other"},
     {"type": "set_thinking_level", "level": "off"},
+    {"type": "set_active_tools", "names": ["read"]},
     {"type": "set_label", "entryId": "LEAF", "label": "here"},
     {"type": "navigate_tree", "entryId": "FIRST"},
 )
@@ -658,7 +661,7 @@ def test_l9_beside_its_owner_a_session_is_read_and_copied_and_what_appends_is_re
     assert ["one"] == users(messages)
     assert f"process {first.process.pid}" in status(second)["problem"]
     for command in REFUSED_BESIDE_OWNER:
-        answer = second.request({name: places.get(value, value) for name, value in command.items()})
+        answer = second.request({name: places.get(str(value), value) for name, value in command.items()})
         assert (False, "session_not_saved") == (answer["success"], answer["errorCode"]), command
         assert f"process {first.process.pid}" in answer["error"], command
         assert "fork or clone" in answer["error"]
