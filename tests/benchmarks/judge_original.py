@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pinnace_spec.printable import printable
+
 REPOSITORY: Final = Path(__file__).parents[2]
 ORIGINAL: Final = (".tools/node22/bin/node", ".tools/pi-0.87.1/node_modules/.bin/pi")
 # A bug that takes more to show was not made small.
@@ -60,13 +62,13 @@ def lines_of(client: Sequence[Any]) -> Iterator[str]:
 
 
 def kind_of(line: str) -> str:
-    """Name the command of a line; the line itself where it has none."""
+    """Name the command of a line; the beginning of the line, as it can be printed, where it has none."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        return line[:24]
+        record = None
     kind = record.get("type") if isinstance(record, dict) else None
-    return kind if isinstance(kind, str) else line[:24]
+    return kind if isinstance(kind, str) else printable(line[:24])
 
 
 def _is_several(step: Mapping[str, Any]) -> bool:
