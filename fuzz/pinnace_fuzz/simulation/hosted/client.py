@@ -334,8 +334,6 @@ class HostedClient:
         if command["type"] == "clear_queue":
             self._around.ledger.open_withdrawals.add(command["by"])
         self._around.sessions.send(self.name, command)
-        if self._around.dialogs is not None and command["id"] in self._sent_s and "/ask " in command.get("message", ""):
-            self._around.dialogs.repeat(command)
         self._sent_s.setdefault(command["id"], self._around.trace.time_s)
         await self._write(connection, command)
 

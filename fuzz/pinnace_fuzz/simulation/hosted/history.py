@@ -224,13 +224,13 @@ class _Boot(Span[Fault]):
             if not self.world.session_files():
                 # A session without a file has no lease: a process that the next host starts may begin it, too.
                 self.world.ledger.leave_session()
+                if self._of.dialogs is not None:
+                    self._of.dialogs.forget()
             # In the context of the machine, not of the process that has reached the operation.
             self._context.copy().run(self._nursery.start_soon, self._go_on, process, fault.pause_s)
 
     def _disturb(self) -> None:
         self._of.events.crashes += 1
-        if self._of.dialogs is not None:
-            self._of.dialogs.cut()
         self._of.events.disturbed_s = self.world.trace.time_s
 
     async def _go_on(self, process: Process, pause_s: float) -> None:
@@ -326,6 +326,8 @@ class _Boot(Span[Fault]):
         return 0
 
     async def _serve_agent(self, launch: Launch, stdin: Pipe, stdout: Pipe, disk: ProcessDisk) -> int:
+        if self._of.dialogs is not None and not self.world.ledger.is_trusted:
+            self._of.dialogs.forget()
         return await self._of.program(
             launch.arguments,
             dict(launch.environment),

@@ -126,7 +126,7 @@ DURABILITY_MUTANTS: Final = (
         "a-dialog-comes-before-its-session",
         "What a command of an extension asks does not wait for the answer of the command that has begun the session.",
         "agent/pinnace_agent/extension_host/prompt_hooks.py",
-        "        agent.jobs.start(_name(ref), behind_answers(work), ended)\n",
+        "        agent.jobs.start(_name(ref), once(work), ended)\n",
         "        agent.jobs.start(_name(ref), work, ended)\n",
     ),
     _fault(
@@ -189,6 +189,13 @@ HOSTED_MUTANTS: Final = (
         f"{_HOST}/agent.py",
         "is_kept = self._is_complete and await trio.to_thread.run_sync(self.journal.flush)",
         "is_kept = self._is_complete",
+    ),
+    _fault(
+        "a-command-of-an-extension-is-repeated",
+        "The session does not know that an extension's command handles a message, which is given to it again.",
+        _QUEUE,
+        "        self._take(message_id, makes_file=True)\n",
+        "        pass\n",
     ),
 )
 """Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
