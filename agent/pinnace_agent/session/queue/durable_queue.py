@@ -83,11 +83,18 @@ class _Mark(NamedTuple):
 class DurableQueue:
     """Saves what happens to queued messages, in the file of the session that they belong to."""
 
-    def __init__(self, session: "Session", agent: "SessionOwner") -> None:
-        """Belong to the session of the start; nothing is restored."""
+    def __init__(self, session: "Session", agent: "SessionOwner", on_released: Callable[[], None]) -> None:
+        """Belong to the session of the start; nothing is restored.
+
+        Args:
+            session: That session.
+            agent: Runs jobs, and takes what comes of them.
+            on_released: Called when a session may have nothing more to be appended to it by this.
+        """
         self._session = session
         self._former = session  # what a replacement returns is marked in its file
         self._agent = agent
+        self._on_released = on_released
         self._returning: set[int] = set()  # the commands whose answer waits for the disk
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
         self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
@@ -359,6 +366,7 @@ class DurableQueue:
 
         def ended(_cancelled: bool, _failure: BaseException | None) -> None:
             session.users -= 1
+            self._on_released()
             self._returning.remove(ref)
             del self._answering[ref]
             answer()

@@ -221,11 +221,6 @@ class _Boot(Span[Fault]):
             trace.note("stop", f"{process.name} {fault.pause_s}")
             process.is_stopped = True
             self._of.events.disturbed_s = trace.time_s + fault.pause_s
-            if not self.world.session_files():
-                # A session without a file has no lease: a process that the next host starts may begin it, too.
-                self.world.ledger.leave_session()
-                if self._of.dialogs is not None:
-                    self._of.dialogs.forget()
             # In the context of the machine, not of the process that has reached the operation.
             self._context.copy().run(self._nursery.start_soon, self._go_on, process, fault.pause_s)
 

@@ -13,6 +13,7 @@ MORE_STEPS: Final = {
     "flushed-when-it-begins": 500_000,
     "a-dialog-comes-before-its-session": 700_000,
     "a-queue-is-delivered-that-can-only-be-read": 1_800_000,
+    "a-session-is-begun-in-two-files": 700_000,
     "torn-lines-are-continued": 250_000,
     "short-writes-are-whole": 250_000,
 }
@@ -189,6 +190,13 @@ HOSTED_MUTANTS: Final = (
         f"{_HOST}/agent.py",
         "is_kept = self._is_complete and await trio.to_thread.run_sync(self.journal.flush)",
         "is_kept = self._is_complete",
+    ),
+    _fault(
+        "a-session-is-begun-in-two-files",
+        "The next process begins a session without a file in another one than a former process, which still runs.",
+        f"{_HOST}/agent.py",
+        'else (*kept, "--session-id", details.session_id)',
+        'else (*kept[:-2], "--session-id", details.session_id)',
     ),
     _fault(
         "a-command-of-an-extension-is-repeated",
