@@ -178,12 +178,14 @@ class _Boot(Span[Fault]):
         self._disturb()
         if self.has_crashed:
             of.events.may_have_gaps = True
+            of.events.believed.clear()
             world.disk.lose_power()
         world.find_lost()
         if not self.has_crashed and world.ledger.is_trusted:
             for text in find_unnamed(of.around.sessions.names, world.session_files()):
                 world.report("commands", text)
         of.around.sessions.names.clear()
+        of.around.sessions.begun_s = world.begun_s
         for text in find_repeated(world.session_files()):
             world.report("commands", text)
         for defect in world.log.defects:
