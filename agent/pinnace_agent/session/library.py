@@ -207,7 +207,7 @@ class Library:
     def _take_over(self, path: Path, cwd: str, session: Session) -> OpenedSession:
         """Open the file of a session anew that was opened beside the process which had its lease.
 
-        Waits for a process that has begun to leave the session, since its client may have heard of that. Nothing else
+        Waits for a process that has begun to leave the session, since its client may know of that. Nothing else
         of this process runs meanwhile.
 
         Raises:

@@ -13,6 +13,7 @@ MORE_STEPS: Final = {
     "flushed-when-it-begins": 500_000,
     "a-dialog-comes-before-its-session": 700_000,
     "a-queue-is-delivered-that-can-only-be-read": 1_800_000,
+    "a-command-of-an-extension-is-repeated": 250_000,
     "a-session-is-begun-in-two-files": 700_000,
     "torn-lines-are-continued": 250_000,
     "short-writes-are-whole": 250_000,
