@@ -50,11 +50,13 @@ def entries_of(data: bytes) -> list[Record]:
 
 
 def _records_of(data: bytes) -> Iterator[Record]:
+    """Yield what can be read. A loss of power may leave NUL bytes before an entry, which it does not hide."""
     for line in data.split(b"\n"):
-        try:
-            yield parse_record(line)
-        except NotARecord:
-            continue
+        for part in line.split(b"\0") if b"\0" in line else (line,):
+            try:
+                yield parse_record(part)
+            except NotARecord:
+                continue
 
 
 def messages_of(files: Files) -> list[Record]:

@@ -22,7 +22,7 @@
 #endif
 
 /* Properties; PROPERTIES in the runner says what they mean. */
-mtype = { p_one_writer, p_in_sequence, p_refused_is_gone, p_returns, p_at_most_once };
+mtype = { p_one_writer, p_in_sequence, p_refused_is_gone, p_left_is_free, p_returns, p_at_most_once };
 #define HOLDS(property, condition) if :: (condition) :: else -> printf("broken %e\n", p_##property); assert(false) fi
 #define SAY(...) printf(__VA_ARGS__)
 #define BIT(k) (1 << (k))
@@ -35,7 +35,7 @@ byte faults;
 
 mtype = { free, leased, current };           /* how far a process is: no lease; the lease; and it has read what there is */
 mtype how[2] = free;
-bool up[2], ending[2];
+bool up[2], ending[2];                       /* ending: it has answered that it leaves the session, and has the lease still */
 byte holder = 2;                             /* of the lease; 2: nobody */
 byte size, known[2];                          /* entries of the file, and those that a process has read */
 byte left[2] = K, refused[2], kept[2];       /* messages to send; refused ones; refused ones that stay in memory */
@@ -49,7 +49,7 @@ inline open_file(p) {
   :: else -> known[p] = size; SAY("opens_beside %d\n", p)
   fi }
 inline gone(p) {
-  up[p] = false; kept[p] = 0; how[p] = free; if :: holder == p -> holder = 2 :: else fi }
+  up[p] = false; kept[p] = 0; how[p] = free; ending[p] = false; if :: holder == p -> holder = 2 :: else fi }
 inline append(p) {
   HOLDS(one_writer, holder == p);
   HOLDS(in_sequence, known[p] == size);       /* the new entry follows the last one: nothing leaves the branch */
@@ -59,7 +59,12 @@ inline append(p) {
 #ifdef M_lease_not_needed
 #define MAY_APPEND(p) (how[p] == current || holder != 2)
 #else
-#define MAY_APPEND(p) (how[p] == current)
+#define MAY_APPEND(p) (how[p] == current && !ending[p])
+#endif
+#ifdef M_left_is_not_waited
+#define WORKS(p) (holder == p)
+#else
+#define WORKS(p) (holder == p && !ending[p])
 #endif
 
 #define PROCESS(p) \
@@ -67,8 +72,10 @@ inline append(p) {
   :: d_step { up[p] && left[p] > 0 && MAY_APPEND(p) -> append(p) } \
   :: d_step { up[p] && left[p] > 0 && how[p] == free && holder == 2 -> TAKE(p) } \
   :: d_step { up[p] && how[p] == leased -> READ(p) } \
-  :: d_step { up[p] && left[p] > 0 && how[p] == free && holder == 1 - p -> \
-       REFUSE(p); refused[p]++; left[p]--; SAY("refuses %d\n", p) } \
+  :: d_step { up[p] && how[p] == current && !ending[p] && left[p] > 0 -> ending[p] = true; SAY("leaves %d\n", p) } \
+  :: d_step { up[p] && ending[p] -> ending[p] = false; how[p] = free; holder = 2; SAY("has_left %d\n", p) } \
+  :: d_step { up[p] && left[p] > 0 && how[p] == free && WORKS(1 - p) -> \
+       HOLDS(left_is_free, !ending[1 - p]); REFUSE(p); refused[p]++; left[p]--; SAY("refuses %d\n", p) } \
   :: d_step { up[p] && left[p] == 0 -> gone(p); SAY("ends %d\n", p) } \
   :: d_step { up[p] && faults < F -> faults++; gone(p); SAY("fault kill %d\n", p) }
 

@@ -3327,7 +3327,7 @@ export interface Disposition {
    * Of a duplicate: what became of the message.
    * This program's alone.
    */
-  state?: "queued" | "delivered" | "returned";
+  state?: "queued" | "delivered" | "returned" | "handled";
   /**
    * Of a duplicate that was delivered: its entry.
    * This program's alone.

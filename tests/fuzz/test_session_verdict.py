@@ -54,6 +54,12 @@ def test_a_line_that_is_glued_to_a_cut_one_or_written_over_it_is_found(after: by
         without_cut_line(after, HEADER + A + B[:9])
 
 
+@pytest.mark.parametrize("lost", [b"\0" * 9, b"\0\0\n", B[:9] + b"\0" * 4])
+def test_nul_bytes_before_an_entry_do_not_hide_it(lost: bytes) -> None:
+    """A loss of power leaves them where the data of a write, or of its pages, did not reach the disk."""
+    assert ["a", "c"] == [each["id"] for each in entries_of(HEADER + A + lost + C)]
+
+
 def test_the_branch_of_the_last_entry_counts() -> None:
     assert [user("one"), user("three")] == branch_messages(HEADER + A + B + C)
 

@@ -51,6 +51,10 @@ class InternalCommands:
         """Return the text of a message that calls a command."""
         return self._open[ref].text
 
+    def message_name(self, ref: int) -> str | None:
+        """Return None: no message of an extension is repeated."""
+        return None
+
     def compact_instructions(self, ref: int) -> str | None:
         """Return the instructions of a `compact` for its summary."""
         return self._open[ref].instructions

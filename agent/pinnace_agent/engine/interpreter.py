@@ -499,8 +499,9 @@ class EffectInterpreter:
             # Extensions; without any there is nothing to do.
             case fx.StartCommand():
                 if self.extensions is not None:
-                    text = self._owner(effect.ref).command_text(effect.ref)
-                    self.extensions.prompt_hooks.start_command(effect.ref, text, self.queue.behind_answers)
+                    owner = self._owner(effect.ref)
+                    once = partial(self.queue.once, owner.message_name(effect.ref))
+                    self.extensions.prompt_hooks.start_command(effect.ref, owner.command_text(effect.ref), once)
             case fx.CancelCommands():
                 if self.extensions is not None:
                     self.extensions.prompt_hooks.cancel_commands(self.chart.state.running_extension_commands)
@@ -546,6 +547,8 @@ class EffectInterpreter:
             return
         if kept is not None and effect.cleared is not None:
             effect = effect._replace(cleared=kept.rest(effect.cleared))
+        if effect.disposition == "handled":
+            self.queue.handled(self._owner(effect.ref).message_name(effect.ref))
         self._owner(effect.ref).accept(effect, self.sessions.text_of(effect.ref))
         self.sessions.answered(effect.ref)
 

@@ -68,7 +68,7 @@ class SessionManager:
         # Not current any more, not yet closed; in the order in which they were left, in which they are closed.
         self._former: dict[Session, None] = {}
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
-        self.queue = DurableQueue(session, agent)
+        self.queue = DurableQueue(session, agent, self.close_unused)
         self._adopt(session)
 
     # The prompt in preflight.
@@ -303,11 +303,17 @@ class SessionManager:
         """Close sessions that no job will append to any more, once all their entries are saved.
 
         Unsaved entries are kept: saving is tried again here, when the session is current again, and when the process
-        ends.
+        ends. One that is on the disk is closed at once, so that its lease is free when the command that has left it is
+        answered: another process, to which the client turns then, may append. The lease of one that has to be flushed
+        follows, and is waited for.
         """
         for session in tuple(self._former):
             if session.users == 0 and _is_written(session):
                 del self._former[session]
+                if session.file is None or session.file.is_durable:
+                    self._library.close_now(session)
+                    continue
+                session.file.announce_end()
                 # If its task is cancelled before its first step, the end of the process closes it.
                 self._jobs.start(f"close:{id(session)}", self._library.begin_close(session), _nothing)
 

@@ -154,8 +154,8 @@ class PromptHooks:
 
     # Commands.
 
-    def start_command(self, ref: int, text: str, behind_answers: Callable[[Work], Work]) -> None:
-        """Run the command that a message calls, behind what is being answered now, in a task that no run waits for."""
+    def start_command(self, ref: int, text: str, once: Callable[[Work], Work]) -> None:
+        """Run the command that a message calls, in a task that no run waits for; `once` decides when it begins."""
         agent, runner = self._agent, self._host.runner
         call = None if runner is None else runner.commands.find(text)
 
@@ -166,7 +166,7 @@ class PromptHooks:
         def ended(_cancelled: bool, _failure: BaseException | None) -> None:
             agent.submit(InternalEvent("command_ended", ref=ref))
 
-        agent.jobs.start(_name(ref), behind_answers(work), ended)
+        agent.jobs.start(_name(ref), once(work), ended)
 
     def cancel_commands(self, refs: Sequence[int]) -> None:
         """End commands that run."""

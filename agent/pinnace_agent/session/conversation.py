@@ -301,11 +301,14 @@ class Session:
         """Append an entry that no model reads, as `keep` does, and return it."""
         return self._keep("custom", {"customType": custom_type, "data": data})
 
-    def accept_custom(self, custom_type: str, data: object) -> SaveError | None:
-        """Append an entry that no model reads; return why it is not in the file, and then not in the session either."""
-        _, failure = self._append("custom", {"customType": custom_type, "data": data})
+    def accept_custom(self, custom_type: str, data: object, *, makes_file: bool = True) -> SaveError | None:
+        """Append an entry that no model reads; return why it is not in the file, and then not in the session either.
+
+        Without `makes_file` it waits for another entry where the session has no file yet.
+        """
+        _, failure = self._append("custom", {"customType": custom_type, "data": data}, is_setup=not makes_file)
         if failure is not None and self.file is not None and self.file.withdraw_last():
-            self.tree.remove_last(len(self.tree.entries) - 1)
+            self._remove_last()
         return failure
 
     def keep_usage(self, fields: Mapping[str, object]) -> Entry:
@@ -326,11 +329,10 @@ class Session:
             raise SaveError(problem)
         if self.file is not None:
             self.file.flush()
-        place = len(self.tree.entries)
         _, failure = self._append("label", {"targetId": target_id, "label": label})
         # Else a part of it is in the file, and the rest will be.
         if failure is not None and self.file is not None and self.file.withdraw_last():
-            self.tree.remove_last(place)
+            self._remove_last()
             raise failure
 
     def move(self, place: int | None, fields: Mapping[str, object] | None = None) -> Entry:
@@ -422,7 +424,7 @@ class Session:
         """Take the newest entry out of the session and out of its file; return whether that was possible."""
         if self.file is not None and not (self.file.withdraw_last() or self.file.take_back()):
             return False
-        self.tree.remove_last(len(self.tree.entries) - 1)
+        self._remove_last()
         self.totals = RunningTotals()
         return True
 
@@ -462,7 +464,7 @@ class Session:
             return
         text = self._reported_problem
         while len(self.tree.entries) > recorded[0] and self.file.withdraw_last():
-            self.tree.remove_last(len(self.tree.entries) - 1)
+            self._remove_last()
         if len(self.tree.entries) == recorded[0]:  # else a part of it is in the file, and the rest will be
             (self.model, self.thinking_level, self.name), self._reported_problem = former, None
             _, self.recorded_model, self.recorded_level = recorded
@@ -484,6 +486,12 @@ class Session:
         """Save what can be saved and let others write the file."""
         if self.file is not None:
             await self.file.close()
+
+    def _remove_last(self) -> None:
+        """Take the newest entry, which adds no message, out of the session alone."""
+        self.tree.remove_last(len(self.tree.entries) - 1)
+        if self._unread is not None:  # its branch may have the entry
+            self._rebuild()
 
     def _rebuild(self) -> None:
         self._unread = index = ContextIndex(self.tree.branch(), self.tree.kinds)

@@ -80,8 +80,9 @@ def find_lost(ledger: Ledger, files: Files) -> Iterable[str]:
 def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str]:
     """Find that a queue which a former process has left is not reported by the second response (R-QUE-13).
 
-    A report before the first response counts too: it shows the same where the first command adds to the queue. A
-    session that can only be read leaves its queue to the next process.
+    Commands that waited for the first one may be answered with it, so responses that follow it at once do not count. A
+    report before the first response counts too: it shows the same where the first command adds to the queue. A session
+    that can only be read leaves its queue to the next process.
 
     Args:
         left: The messages that the session's file left queued when the agent was started.
@@ -96,6 +97,9 @@ def find_unannounced(left: Sequence[str], steps: Sequence[Step]) -> Iterable[str
     first = responses[0] if left and responses else None
     if first is None:
         return
+    while len(responses) > 1 and responses[1].number == first.number + 1:
+        del responses[0]
+        first = responses[0]
     end = responses[1].number if len(responses) > 1 else len(steps) + 1
     before = steps[: end - 1]
     if any(step.direction == "in" and as_record(step.record).get("type") in _WITHDRAWING for step in before):

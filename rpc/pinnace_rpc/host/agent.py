@@ -1131,14 +1131,14 @@ def truncated(begin: Cursor, end: Cursor) -> bytes:
 def resumed(arguments: Sequence[str], details: AgentDetails) -> tuple[str, ...]:
     """Return an agent's arguments for its next process, which continues the session of the former one. Blocking.
 
-    A session without a message has no file yet: it is begun again under its id.
+    A session without a message has no file yet: it is begun again under its id, in the same file. The lease of that
+    decides between this process and one of a former host, which may still read a message that it was sent.
     """
     if details.session_file is None or details.session_id is None:
         return tuple(arguments)
     kept = [word for name, words in _named_words(arguments) if name not in _CHOOSES_SESSION for word in words]
-    if os.path.exists(details.session_file):
-        return (*kept, "--session", details.session_file)
-    return (*kept, "--session-id", details.session_id)
+    kept += ["--session", details.session_file]
+    return tuple(kept) if os.path.exists(details.session_file) else (*kept, "--session-id", details.session_id)
 
 
 def other_options(ones: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ def _check_session(given: Mapping[str, Any], *, is_interactive: bool) -> None:
     is_in_memory = "is_persistent" in given
     if "fork" in given and (opening or is_in_memory):
         raise CommandError(f"--fork cannot be combined with {opening[0] if opening else '--no-session'}")
-    if "session_id" in given and opening:
+    if "session_id" in given and opening and "hosted" not in given:  # a host names a session and its file
         raise CommandError(f"--session-id cannot be combined with {opening[0]}")
     # As in pi, --no-session and --session take precedence over it.
     if "resume" in given and not is_interactive and not is_in_memory and "session" not in given:

@@ -277,6 +277,8 @@ class PrintConversation:
             )
             self._collector.refuse(self._listener.refusal)
             return
+        if self._listener.repeated == "handled":
+            return
         following = ids[ids.index(message_id) + 1 :]
         if following and queue.fate_of(following[0] or "") is not None:
             return

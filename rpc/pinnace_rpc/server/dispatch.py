@@ -353,6 +353,10 @@ class OpenCommands:
         """Return the text of a prompt that calls a command."""
         return cast("cmd.Prompt", self._pending[ref].command).message  # the model of this name
 
+    def message_name(self, ref: int) -> str | None:
+        """Return what the client calls the message that a command sends; None: it has not named it."""
+        return self._pending[ref].message_id
+
     def compact_instructions(self, ref: int) -> str | None:
         """Return the instructions of a `compact` for its summary."""
         return cast("cmd.Compact", self._pending[ref].command).customInstructions  # the model of this name

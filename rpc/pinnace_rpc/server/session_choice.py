@@ -110,7 +110,7 @@ class SessionChoice:
             return self._open(find_session(reference, self._root, folder, self._cwd))
         path = resolve(reference, self._cwd)
         if not path.exists():
-            return self.library.make_at(path, self._cwd)
+            return self.library.make_at(path, self._cwd, self._options.session_id)
         return self._open(check_path(reference, self._cwd))
 
     def _with_id(self, session_id: str, folder: SessionFolder) -> Session:

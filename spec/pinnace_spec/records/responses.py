@@ -61,7 +61,7 @@ class Disposition(OutputModel):
     """What happened to a message."""
 
     disposition: Literal["started", "queued", "handled", "duplicate"]
-    state: Literal["queued", "delivered", "returned"] | None = None
+    state: Literal["queued", "delivered", "returned", "handled"] | None = None
     """Of a duplicate: what became of the message."""
     entryId: NonEmpty | None = None
     """Of a duplicate that was delivered: its entry."""

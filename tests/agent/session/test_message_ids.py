@@ -41,6 +41,18 @@ def test_a_message_is_known_from_when_it_is_appended() -> None:
     assert session.entry_of_message_id("c") is None
 
 
+def test_what_is_taken_back_behind_a_refused_prompt_leaves_the_conversation_readable() -> None:
+    """The refusal has begun to read the branch anew, with the entry of a message whose save fails then."""
+    session = Session("/")
+    session.accept(HELLO, "a")
+    add(session, QueuedMessage("b", "steer", "b", ()))
+    session.drop(session.accept(HELLO, "c"))
+    session.take_back()
+
+    assert session.meter.tokens() > 0
+    assert [HELLO] == session.messages
+
+
 def test_messages_of_all_branches_are_known() -> None:
     session = Session("/")
     session.accept(HELLO, "a")

@@ -1,4 +1,4 @@
-"""A session that is no longer in force when the process ends: it is closed, whatever became of the task for that.
+"""A session that is no longer the current one is closed, and its lease is free for other processes.
 
 Rules R-SES-05, R-SES-06.
 """
@@ -13,11 +13,18 @@ import trio
 from pinnace_agent.core.jobs import Jobs
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.core.ports.sessions import SessionOwner
+from pinnace_agent.core.surroundings import Surroundings, surrounded_by
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.engine.session_manager import SessionManager
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
+from pinnace_agent.session.queue.operations import QueuedMessage, add
+from pinnace_agent.session.store.lease import PAUSE, Lease, LeaseHeld
+from pinnace_agent.session.store.save_error import SaveError
+from pinnace_spec.records.messages import UserMessage
+from pinnace_statechart.effects import ReturnQueued
+from pinnace_statechart.queues import Item
 
 
 async def test_one_whose_closing_was_cancelled_before_it_began_is_closed_all_the_same(tmp_path: Path) -> None:
@@ -38,6 +45,69 @@ async def test_one_whose_closing_was_cancelled_before_it_began_is_closed_all_the
     await sessions.close_all()
 
     assert not lease.exists()
+
+
+async def test_one_that_is_on_the_disk_is_closed_at_once(tmp_path: Path) -> None:
+    """Another process may append when the command that has left it is answered."""
+    library = Library(SessionFolder(tmp_path / "sessions", is_flat=True))
+    former = library.new(str(tmp_path))
+    former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
+    await former.sync()
+
+    async with trio.open_nursery() as nursery:
+        profile, emitter = cast("AgentProfile", SimpleNamespace(registry=None)), cast("Emitter", None)
+        agent = cast("SessionOwner", SimpleNamespace(jobs=Jobs(nursery)))
+        sessions = SessionManager(former, library, profile, emitter, agent, lambda: None)
+        _replace(sessions, library.new(str(tmp_path)))
+
+        assert not Path(f"{former.path}.lease").exists()
+
+
+async def test_one_whose_messages_are_returned_is_closed_before_the_answer(tmp_path: Path) -> None:
+    """The answer waits until that is on the disk; so the lease does not stay behind it."""
+    library = Library(SessionFolder(tmp_path / "sessions", is_flat=True))
+    former = library.new(str(tmp_path))
+    add(former, QueuedMessage("m", "steer", "one", ()))
+    await former.sync()
+    leases: list[bool] = []
+    lease = Path(f"{former.path}.lease")
+
+    async with trio.open_nursery() as nursery:
+        profile, emitter = cast("AgentProfile", SimpleNamespace(registry=None)), cast("Emitter", None)
+        agent = cast("SessionOwner", SimpleNamespace(jobs=Jobs(nursery)))
+        sessions = SessionManager(former, library, profile, emitter, agent, lambda: None)
+        sessions.queue.mark_returned(ReturnQueued(1, (Item(1, "one", message_id="m"),), "session_replaced"), None)
+        sessions.queue.answer(1, lambda _: leases.append(lease.exists()))
+        _replace(sessions, library.new(str(tmp_path)))
+
+    assert [False] == leases
+
+
+async def test_an_append_waits_for_a_process_that_leaves_the_session(tmp_path: Path) -> None:
+    """Its client may have heard of that before the disk has everything."""
+    former = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
+    former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
+    assert former.file is not None
+    path = former.file.path
+    with pytest.raises(LeaseHeld) as held:
+        Lease.take(path)
+    beside = Library(SessionFolder(tmp_path, is_flat=True)).open(path, str(tmp_path), held.value).session
+    message: UserMessage = {"role": "user", "content": [{"type": "text", "text": "two"}], "timestamp": 2}
+    with pytest.raises(SaveError, match="Session is in use"):
+        beside.accept(message, "m")
+    former.file.announce_end()
+
+    def leave(_: float) -> None:
+        assert former.file is not None
+        former.file.abandon()
+
+    surroundings = Surroundings({})
+    surroundings.values[PAUSE] = leave
+    with surrounded_by(surroundings):
+        beside.accept(message, "m")
+
+    assert 2 == len(beside.messages)
+    await beside.close()
 
 
 async def test_a_save_that_ends_behind_its_process_is_no_defect(

@@ -66,26 +66,28 @@ def test_an_outcome_comes_once() -> None:
         ("abort", "False", False),
         ("abort", "a", True),
         ("again", "True", True),
-        ("crash", "a", False),
-        ("repetition", "a", False),
+        ("another session", "a", False),
+        ("an open replacement", "a", False),
     ],
 )
 def test_of_a_host_one_of_the_answers_is_the_outcome(event: str, outcome: str, is_found: bool) -> None:
     """Unless something has ended the dialog; and its command is executed once, unless it was given again."""
     found: list[str] = []
     dialogs, draws = SharedDialogs(lambda _, text: found.append(text)), random.Random(0)
-    command = dialogs.command(draws)
+    dialogs.command(draws)
     dialogs.take(REQUEST, draws)
     dialogs.answered({"id": "1", "confirmed": True})
     match event:
         case "abort":
             dialogs.send("client", {"id": "c1", "type": "abort"})
+        case "an open replacement":
+            dialogs.send("client", {"id": "c1", "type": "fork"})
         case "again":
             dialogs.take({**REQUEST, "id": "2"}, draws)
-        case "crash":
-            dialogs.cut()
+        case "another session":
+            dialogs.forget()
         case _:
-            dialogs.repeat(command if event else {"message": "/ask 2"})
+            pass
     dialogs.take(notify(f"ask 1={outcome}"), draws)
 
     assert is_found == bool(found)

@@ -110,14 +110,20 @@ def test_a_repetition_is_answered_as_a_message_that_is_not_accepted_yet(
 def test_a_repetition_of_a_message_that_an_extension_is_handling_is_not_handled_again(
     agent: AgentStarter, tmp_path: Path
 ) -> None:
-    """R-QUE-14: nothing of it is in the session by which it would be known."""
+    """R-QUE-14: neither meanwhile, nor when it is answered, nor by a process that follows one that was killed."""
     extension = tmp_path / "handling.py"
     extension.write_text(HANDLING)
-    pi = agent([], "-e", str(extension))
+    pi = agent([], "-e", str(extension), has_session=True, is_checked=False)
     message = {"type": "prompt", "message": "/count", "messageId": "M"}
     pi.send_many([{"id": "first", **message}, {"id": "second", **message}])
 
     assert [{"disposition": "handled"}] * 2 == [pi.wait_response(each)["data"] for each in ("first", "second")]
+    handled = {"disposition": "duplicate", "state": "handled"}
+    assert handled == pi.request(message)["data"]
+    os.kill(pi.process.pid, signal.SIGKILL)
+    pi.wait_exit()
+    pi = agent([], "-e", str(extension), "--continue", again=pi)
+    assert handled == pi.request(message)["data"]
     assert "1" == (tmp_path / "calls").read_text()
 
 

@@ -95,6 +95,11 @@ GOOD: list[tuple[str, str, str]] = [
     ),
     ("a summary", "I-MSG-1", COMPACTED + MESSAGES % f'{{"messages": [{SUMMARY}]}}'),
     (
+        "behind a summary a prompt that is being saved",
+        "I-MSG-1",
+        COMPACTED + "> prompt b next\n" + MESSAGES % f'{{"messages": [{SUMMARY}, {{"role": "user"}}]}}',
+    ),
+    (
         "of a new session",
         "I-MSG-1",
         WHOLE
@@ -145,6 +150,12 @@ BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
         "I-MSG-1",
         COMPACTED + MESSAGES % f'{{"messages": [{SUMMARY}, {{"role": "user"}}]}}',
         [(16, 18)],
+    ),
+    (
+        "behind a summary what was never reported, while a prompt is being saved",
+        "I-MSG-1",
+        COMPACTED + "> prompt b next\n" + MESSAGES % f'{{"messages": [{SUMMARY}, {{"role": "toolResult"}}]}}',
+        [(16, 19)],
     ),
     (
         "of the former session",

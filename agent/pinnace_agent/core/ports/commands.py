@@ -77,6 +77,10 @@ class CommandStore(Protocol):
         """Return the text of a prompt that calls a command."""
         ...
 
+    def message_name(self, ref: int) -> str | None:
+        """Return what the client calls the message that a command sends; None: it has not named it."""
+        ...
+
     def dialog_response(self, ref: int) -> Record:
         """Return an `extension_ui_response`, which is never answered."""
         ...

@@ -74,8 +74,8 @@ class PromptHooks(Protocol):
     async def settle(self, job: int) -> None:
         """Ask whether the agent may settle, and report."""
 
-    def start_command(self, ref: int, text: str, behind_answers: "Callable[[Work], Work]") -> None:
-        """Run the command that a message calls, behind what is being answered now."""
+    def start_command(self, ref: int, text: str, once: "Callable[[Work], Work]") -> None:
+        """Run the command that a message calls; `once` returns its work as it is to be done."""
 
     def cancel_commands(self, refs: Sequence[int]) -> None:
         """End commands that run."""

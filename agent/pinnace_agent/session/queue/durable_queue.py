@@ -21,6 +21,7 @@ from pinnace_agent.session.queue.operations import (
     Texts,
     add,
     addition,
+    mark_handled,
     mark_refused,
     mark_returned,
 )
@@ -50,7 +51,7 @@ class CommandIdentity(NamedTuple):
 class MessageFate(NamedTuple):
     """What became of a message that a client sends again."""
 
-    state: Literal["queued", "delivered", "returned"]
+    state: Literal["queued", "delivered", "returned", "handled"]
     entry_id: str | None = None
     """Of the entry, if it was delivered."""
 
@@ -82,11 +83,18 @@ class _Mark(NamedTuple):
 class DurableQueue:
     """Saves what happens to queued messages, in the file of the session that they belong to."""
 
-    def __init__(self, session: "Session", agent: "SessionOwner") -> None:
-        """Belong to the session of the start; nothing is restored."""
+    def __init__(self, session: "Session", agent: "SessionOwner", on_released: Callable[[], None]) -> None:
+        """Belong to the session of the start; nothing is restored.
+
+        Args:
+            session: That session.
+            agent: Runs jobs, and takes what comes of them.
+            on_released: Called when a session may have nothing more to be appended to it by this.
+        """
         self._session = session
         self._former = session  # what a replacement returns is marked in its file
         self._agent = agent
+        self._on_released = on_released
         self._returning: set[int] = set()  # the commands whose answer waits for the disk
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
         self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
@@ -94,6 +102,7 @@ class DurableQueue:
         self._when_answered: Callable[[], None] | None = None
         self._has_delivered = False
         self._history: QueueHistory | None = None  # as far as it was read for repeated messages
+        self._handled: set[str] = set()  # messages that extensions have taken, also where that can't be saved
         self._former_entries = 0  # how many entries the session had when this process opened it
 
     # What became of a message.
@@ -106,7 +115,10 @@ class DurableQueue:
             place = self._session.tree.find(entry_id)
             is_refused = place is not None and history.refused.get(message_id, -1) > place
             return None if is_refused else MessageFate("delivered", entry_id)
-        return MessageFate("returned") if message_id in history.returned else None
+        if message_id in history.returned:
+            return MessageFate("returned")
+        is_handled = message_id in self._handled or message_id in history.handled
+        return MessageFate("handled") if is_handled else None
 
     def when_saved(self, ref: int, answer: Callable[[SaveError | None], None]) -> None:
         """Answer a repeated message when its first one is on the disk, or with why it is not; at once if it is.
@@ -189,6 +201,41 @@ class DurableQueue:
     def _fail(self, job: int, error: SaveError) -> None:
         code = errors.ErrorCode.SESSION_NOT_SAVED
         self._agent.submit(InternalEvent("save_failed", job, text=error.text, code=code))
+
+    # Messages that extensions take.
+
+    def once(self, message_id: str | None, work: Work) -> Work:
+        """Return the work of a command that a message calls, as it is done once, however often the message comes.
+
+        It begins behind what is being answered now, and when it is on the disk that it does: a crash may cut it, and
+        no later process repeats it. A command needs no session, so a disk that fails holds none up.
+        """
+        if message_id is None:
+            return self.behind_answers(work)
+        session = self._session
+        self._take(message_id, makes_file=True)
+
+        async def saved() -> None:
+            try:
+                await session.sync()
+            except SaveError as error:
+                _log.warning("a crash may let a command of an extension be repeated: %s", error.text)
+            await work()
+
+        return self.behind_answers(saved)
+
+    def handled(self, message_id: str | None) -> None:
+        """An extension has taken a message, which is answered now."""
+        if message_id is not None and self.fate_of(message_id) is None:
+            self._take(message_id, makes_file=False)
+
+    def _take(self, message_id: str, *, makes_file: bool) -> None:
+        self._handled.add(message_id)
+        self._history = None
+        try:
+            mark_handled(self._session, message_id, makes_file=makes_file)
+        except SaveError as error:
+            _log.warning("a message that an extension takes is not in the session: %s", error.text)
 
     # Delivering.
 
@@ -319,6 +366,7 @@ class DurableQueue:
 
         def ended(_cancelled: bool, _failure: BaseException | None) -> None:
             session.users -= 1
+            self._on_released()
             self._returning.remove(ref)
             del self._answering[ref]
             answer()
@@ -384,6 +432,7 @@ class DurableQueue:
     def _belong_to(self, session: "Session") -> tuple[Command, ...]:
         """Belong to a session; return the messages that its file has left queued."""
         self._session, self._history = session, None
+        self._handled.clear()
         self._former_entries = len(session.tree.entries)
         # What is queued in a session that another process has is queued there; and in a file to which nothing can be
         # appended it stays queued for the next process, since no delivery could be saved.

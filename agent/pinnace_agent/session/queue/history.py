@@ -1,4 +1,4 @@
-"""What the operations of a session's file come to: which messages are queued, which were returned, which were refused.
+"""What the operations of a session's file come to: which messages are queued, returned, refused, or handled.
 
 Reads alone: `operations` says what each is.
 """
@@ -37,6 +37,8 @@ class QueueHistory:
         """The place of the newest operation and, if it is a `clear_queue`, that command's identity."""
         self.refused: dict[str, int] = {}
         """By id, the place of the entry that made it unknown again."""
+        self.handled: set[str] = set()
+        """The ids of those that an extension has taken."""
         self._added: dict[str, int] = {}  # by id, the place of the entry that has queued a message
         for place, entry in session.tree.of_type("custom"):
             data = as_object(entry.get("data")) or {}
@@ -68,6 +70,8 @@ class QueueHistory:
             message = self.queued.pop(str(message_id), None)
             if data.get("op") == "refused":
                 self.refused[str(message_id)] = place
+            elif data.get("op") == "handled":
+                self.handled.add(str(message_id))
             elif message is not None:
                 self.returned[message.message_id] = ReturnedMessage(message, reason, by)
 

@@ -1,11 +1,12 @@
 """The operations of the queue in a session's file, and how they are appended.
 
 An operation is a `custom` entry, which every reader of the format passes over: `add` before a message is accepted,
-`remove` before it is returned to the client, `refused` for one that was not accepted after all. A message that is
-delivered is marked by its own entry, which has its `messageId`, and reaches the disk before the model's request: a
-crash can't separate the two. So after any crash the file alone decides which messages are still queued, and they are
-restored paused. The whole file counts, not the branch, and an operation belongs to the session whose id it has, so that
-a copy takes no queue along.
+`remove` before it is returned to the client, `refused` for one that was not accepted after all, `handled` for one that
+an extension takes: before its command begins, or when it has taken the message. A message that is delivered is marked
+by its own entry, which has its `messageId`, and reaches the disk before the model's request: a crash can't separate the
+two. So after any crash the file alone decides which messages are still queued, and they are restored paused. The whole
+file counts, not the branch, and an operation belongs to the session whose id it has, so that a copy takes no queue
+along.
 """
 
 from collections.abc import Iterable, Mapping
@@ -70,6 +71,22 @@ def mark_returned(session: "Session", message_ids: Iterable[str], reason: str, b
     data: dict[str, object] = {"op": "remove", "session": session.id, "messageIds": list(message_ids), "reason": reason}
     failure = session.accept_custom(QUEUE, data if by is None else {**data, "by": by})
     if failure is not None:
+        raise failure
+
+
+def mark_handled(session: "Session", message_id: str, *, makes_file: bool) -> None:
+    """Append that an extension takes a message, which is no part of the conversation.
+
+    Args:
+        session: The current one.
+        message_id: As the client calls it.
+        makes_file: Whether that is worth a file where the session has none yet; else it waits for a message.
+
+    Raises:
+        SaveError: It is not in the file, and nothing of it will be.
+    """
+    data = {"op": "handled", "session": session.id, "messageIds": [message_id]}
+    if (failure := session.accept_custom(QUEUE, data, makes_file=makes_file)) is not None:
         raise failure
 
 

@@ -52,7 +52,8 @@ class Sessions:
         self.entries: dict[str, None] = {}
         """Of messages of the user, in whatever session."""
         self.names: list[str] = []
-        """Names that were given to sessions in this boot of the machine."""
+        """Names that were given in this boot: a loss of power may take one, and leave the answer with the host."""
+        self.begun_s = 0.0  # this boot
         self._ledger = ledger
         self._report = report
         self._open: set[tuple[str, str]] = set()
@@ -334,8 +335,6 @@ class HostedClient:
         if command["type"] == "clear_queue":
             self._around.ledger.open_withdrawals.add(command["by"])
         self._around.sessions.send(self.name, command)
-        if self._around.dialogs is not None and command["id"] in self._sent_s and "/ask " in command.get("message", ""):
-            self._around.dialogs.repeat(command)
         self._sent_s.setdefault(command["id"], self._around.trace.time_s)
         await self._write(connection, command)
 
@@ -368,7 +367,8 @@ class HostedClient:
         is_unknown = response.get("errorCode") == "outcome_unknown" and around.ledger.is_trusted
         if is_unknown and around.events.disturbed_s + _NOTICED_S < self._sent_s[identity]:
             around.report("answers", f"{self.name}: nothing has crashed, and the outcome is unknown: {response}")
-        if command["type"] == "set_session_name" and response["success"]:
+        is_of_boot = self._sent_s[identity] >= around.sessions.begun_s
+        if command["type"] == "set_session_name" and response["success"] and is_of_boot:
             around.sessions.names.append(command["name"])
 
 
@@ -377,7 +377,7 @@ async def audit(connection: Connection, around: Surroundings) -> None:
     if not around.events.journals:
         return
     since = Cursor(around.events.journals[-1], 1, 0)
-    reader = EventReader(around.events, since)
+    reader = EventReader(around.events, since, has_all=True)
     frames, lines = Frames(), LineSplitter()
     try:
         await connection.to_host.send_all(around.attach("auditor", since))

@@ -37,6 +37,9 @@ class EventLog:
         """Whether the machine has crashed, or a disk has failed."""
         self.journals: list[str] = []
         """Their ids, in the order of their discovery."""
+        self.believed: set[Cursor] = set()
+        """Cursors of former epochs that were given since the last loss of power, and behind which the host has said
+        that nothing is missing."""
         self._report = report
         self._events: dict[Cursor, bytes] = {}
         self._records: dict[bytes, Record] = {}
@@ -68,6 +71,12 @@ class EventLog:
         if former != line:
             self.report(f"two events have the cursor {cursor}: {former[:200]!r} and {line[:200]!r}")
 
+    def check_end(self, end: Cursor) -> None:
+        """Compare the end of an epoch, as the journal has it, with the cursors of which it was said to be one."""
+        for cursor in sorted(self.believed):
+            if cursor[:2] == end[:2] and cursor > end:
+                self.report(f"{cursor} is beyond {end}, where its epoch ends, and its client does not know that")
+
     def leave(self, cursor: Cursor) -> None:
         """The epoch of a cursor is over, and complete, for a reader who is there: it must have all events of it."""
         last = self._last.get((cursor.journal, cursor.epoch), 0)
@@ -78,8 +87,9 @@ class EventLog:
 class EventReader:
     """The events of one connection."""
 
-    def __init__(self, log: EventLog, since: Cursor | None) -> None:
-        """Begin with the cursor that the client has given."""
+    def __init__(self, log: EventLog, since: Cursor | None, *, has_all: bool = False) -> None:
+        """Begin with the cursor that the client has given; `has_all`: it reads everything that the journal has."""
+        self._has_all = has_all
         self.cursor = since
         """Behind the newest event."""
         self.newest: Cursor | None = None
@@ -94,6 +104,8 @@ class EventReader:
             case "attached":
                 self._begin(record)
             case "agent_restarted" if self.cursor is not None:
+                if self._has_all and record["epoch"] > self.cursor.epoch:
+                    self._log.check_end(self.cursor)
                 # A client that attaches before the first record of an epoch is at its beginning already.
                 if (record["epoch"], 0) < self.cursor[1:]:
                     self._log.report(f"epoch {record['epoch']} begins behind {self.cursor}")
@@ -134,6 +146,8 @@ class EventReader:
             if self.cursor is not None and not self._log.may_have_gaps:
                 self._log.report(f"the cursor {self.cursor} is not known any more: {attached}")
             self.cursor = self.newest
+        elif replay == "complete" and self.cursor.epoch < self.newest.epoch:
+            self._log.believed.add(self.cursor)
         elif replay == "truncated" and not self._log.may_have_gaps:
             self._log.report(f"records behind {self.cursor} are gone, and nothing has taken them")
 

@@ -178,12 +178,14 @@ class _Boot(Span[Fault]):
         self._disturb()
         if self.has_crashed:
             of.events.may_have_gaps = True
+            of.events.believed.clear()
             world.disk.lose_power()
         world.find_lost()
         if not self.has_crashed and world.ledger.is_trusted:
             for text in find_unnamed(of.around.sessions.names, world.session_files()):
                 world.report("commands", text)
         of.around.sessions.names.clear()
+        of.around.sessions.begun_s = world.begun_s
         for text in find_repeated(world.session_files()):
             world.report("commands", text)
         for defect in world.log.defects:
@@ -221,16 +223,11 @@ class _Boot(Span[Fault]):
             trace.note("stop", f"{process.name} {fault.pause_s}")
             process.is_stopped = True
             self._of.events.disturbed_s = trace.time_s + fault.pause_s
-            if not self.world.session_files():
-                # A session without a file has no lease: a process that the next host starts may begin it, too.
-                self.world.ledger.leave_session()
             # In the context of the machine, not of the process that has reached the operation.
             self._context.copy().run(self._nursery.start_soon, self._go_on, process, fault.pause_s)
 
     def _disturb(self) -> None:
         self._of.events.crashes += 1
-        if self._of.dialogs is not None:
-            self._of.dialogs.cut()
         self._of.events.disturbed_s = self.world.trace.time_s
 
     async def _go_on(self, process: Process, pause_s: float) -> None:
@@ -326,6 +323,8 @@ class _Boot(Span[Fault]):
         return 0
 
     async def _serve_agent(self, launch: Launch, stdin: Pipe, stdout: Pipe, disk: ProcessDisk) -> int:
+        if self._of.dialogs is not None and not self.world.ledger.is_trusted:
+            self._of.dialogs.forget()
         return await self._of.program(
             launch.arguments,
             dict(launch.environment),

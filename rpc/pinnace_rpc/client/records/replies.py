@@ -558,7 +558,7 @@ class Disposition(TypedDict):
     """What happened to a message."""
 
     disposition: Literal["started", "queued", "handled", "duplicate"]
-    state: NotRequired[Literal["queued", "delivered", "returned"]]
+    state: NotRequired[Literal["queued", "delivered", "returned", "handled"]]
     """Of a duplicate: what became of the message."""
     entryId: NotRequired[str]
     """Of a duplicate that was delivered: its entry."""

@@ -192,6 +192,9 @@ class Agent:
     def command_text(self, ref: int) -> str:
         raise AssertionError(ref)
 
+    def message_name(self, ref: int) -> str | None:
+        raise AssertionError(ref)
+
     def dialog_response(self, ref: int) -> Record:
         raise AssertionError(ref)
 

@@ -25,6 +25,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "one_writer": "A process appends to a file only while it has the lease.",
     "in_sequence": "A process that appends has read everything before: its entry continues the branch.",
     "refused_is_gone": "A message that is refused is in no file, also later.",
+    "left_is_free": "A message is refused only while another process works in the session, not when it has left that.",
     "returns": "An agent returns in the session of the last message that it has accepted.",
     "at_most_once": "A message is accepted once in a session file, and never again in a former session.",
 }
@@ -60,6 +61,7 @@ MUTANTS: Final = (
     SessionsMutant("not_read_again", "A process that takes the lease later does not read anew.", "in_sequence", SHARED),
     SessionsMutant("read_before_lease", "It reads anew, and takes the lease then.", "in_sequence", SHARED),
     SessionsMutant("refused_is_kept", "A refused message is written with the next one.", "refused_is_gone", SHARED),
+    SessionsMutant("left_is_not_waited", "A process that has left does not count as gone.", "left_is_free", SHARED),
     SessionsMutant("named_later", "The host learns of a new session when it asks for the state.", "returns", RETURNING),
     SessionsMutant("name_not_synced", "What names the new session is not synced.", "returns", RETURNING),
     SessionsMutant(

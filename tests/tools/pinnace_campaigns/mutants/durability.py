@@ -13,6 +13,8 @@ MORE_STEPS: Final = {
     "flushed-when-it-begins": 500_000,
     "a-dialog-comes-before-its-session": 700_000,
     "a-queue-is-delivered-that-can-only-be-read": 1_800_000,
+    "a-command-of-an-extension-is-repeated": 250_000,
+    "a-session-is-begun-in-two-files": 700_000,
     "torn-lines-are-continued": 250_000,
     "short-writes-are-whole": 250_000,
 }
@@ -126,7 +128,7 @@ DURABILITY_MUTANTS: Final = (
         "a-dialog-comes-before-its-session",
         "What a command of an extension asks does not wait for the answer of the command that has begun the session.",
         "agent/pinnace_agent/extension_host/prompt_hooks.py",
-        "        agent.jobs.start(_name(ref), behind_answers(work), ended)\n",
+        "        agent.jobs.start(_name(ref), once(work), ended)\n",
         "        agent.jobs.start(_name(ref), work, ended)\n",
     ),
     _fault(
@@ -189,6 +191,20 @@ HOSTED_MUTANTS: Final = (
         f"{_HOST}/agent.py",
         "is_kept = self._is_complete and await trio.to_thread.run_sync(self.journal.flush)",
         "is_kept = self._is_complete",
+    ),
+    _fault(
+        "a-session-is-begun-in-two-files",
+        "The next process begins a session without a file in another one than a former process, which still runs.",
+        f"{_HOST}/agent.py",
+        'else (*kept, "--session-id", details.session_id)',
+        'else (*kept[:-2], "--session-id", details.session_id)',
+    ),
+    _fault(
+        "a-command-of-an-extension-is-repeated",
+        "The session does not know that an extension's command handles a message, which is given to it again.",
+        _QUEUE,
+        "        self._take(message_id, makes_file=True)\n",
+        "        pass\n",
     ),
 )
 """Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""

@@ -98,7 +98,7 @@ OF_AGENT: Final = (
     ),
     _fault(
         "prompt_survives_abort",
-        "A prompt that is being checked is accepted after an abort.",
+        "What waits for the end of a run, a compaction or a new session, is done after an abort.",
         _ACTIONS,
         "    _withdraw_pending(context, shutdown=False)\n    withdraw_reading(",
         "    withdraw_reading(",

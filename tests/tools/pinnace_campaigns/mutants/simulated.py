@@ -52,6 +52,7 @@ CAN_NOT_SHOW: Final[Mapping[str, str]] = {
     "key-in-errors": _KEYS,
     "short-key-in-errors": _KEYS,
     "wrong-code-at-a-signal": "No process gets a signal but SIGKILL and SIGSTOP.",
+    "deltas-lost": "The scripted model ends a block before the next one: deltas of two never follow each other.",
     "no-delay": "The observers that judge times are not asked.",
     "a-pipe-stays-open": "The pipes of an agent are in memory: they have no descriptors.",
 }
@@ -68,20 +69,18 @@ FOUND_OF_MODEL: Final = frozenset(
 FOUND_OF_MODEL_HOST: Final = frozenset(
     """
     repeat_in_progress begun_counts_as_done answer_not_stored answer_to_other_client ids_shared
-    silent_truncation
+    silent_truncation cursor_beyond_end_waits
     """.split()
 )
 """Faults of the model that concern the host, by the histories of hosts, each within `HOST_STEPS`."""
 
 NOT_FOUND: Final[Mapping[str, str]] = {
     "an-ended-connection-takes-commands": "A connection has to end while it takes a command that another one repeats.",
-    "epoch_not_synced": "The machine has to crash when an epoch has begun, and to take its number alone.",
-    "deltas-lost": "More than 64 KiB of two blocks of an answer have to wait for the client.",
+    "epoch_not_synced": "The machine has to crash just when a client has got the first records of an epoch.",
     "request_before_sync": "The machine has to crash between the first words of an answer and the flush behind them.",
     "open_not_synced": "Two crashes have to come between the write of a message and its flush.",
     "withdrawn_slot_lifts_pause": "Two aborts have to come while a message is saved: one that clears, one that holds.",
-    "prompt_survives_abort": "An abort has to come while a prompt is checked.",
+    "prompt_survives_abort": "An abort has to come while a compaction, or a new session, waits for the end of a run.",
     "sleeps_at_work": "All clients have to be away for the time after which an agent is put to sleep, while it works.",
-    "cursor_beyond_end_waits": "The next epoch begins with a record that says that records may be missing, as it is.",
 }
 """What each of these needs, which `SEARCHED_STEPS` have not shown."""
