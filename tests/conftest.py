@@ -62,6 +62,13 @@ def _no_known_keys() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _nothing_where_nothing_is() -> Iterator[None]:
+    """Fail a test that writes where the others expect that nothing is."""
+    yield
+    assert not os.path.lexists("/nonexistent")
+
+
+@pytest.fixture(autouse=True)
 def _no_handler_of_a_former_run() -> Iterator[None]:
     """Take away the handler of SIGCHLD that a test's commands have left.
 

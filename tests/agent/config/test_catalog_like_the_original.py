@@ -23,7 +23,7 @@ from pinnace_spec.records.messages import Model
 pytestmark = pytest.mark.peer
 SCRIPT: Final = """
 const { ModelRuntime } = await import(process.argv[1]);
-const options = { authPath: "/nonexistent/auth.json", modelsPath: null, refreshOnCreate: false };
+const options = { authPath: process.argv[2], modelsPath: null, refreshOnCreate: false };
 console.log(JSON.stringify((await ModelRuntime.create(options)).getModels()));
 """
 FIELDS: Final = (
@@ -33,11 +33,11 @@ FIELDS: Final = (
 """Those that this program uses; what a provider's headers are is known where it is asked."""
 
 
-def models_of_the_original(original: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def models_of_the_original(original: Sequence[str], home: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the models by provider, as a file of ours would describe them."""
     done = subprocess.run(
-        [original[0], "--input-type=module", "-e", SCRIPT, str(Path(original[-1]).with_name("index.js"))],
-        env={"HOME": "/nonexistent", "PI_OFFLINE": "1"},
+        [original[0], "--input-type=module", "-e", SCRIPT, str(Path(original[-1]).with_name("index.js")), str(home / "auth.json")],
+        env={"HOME": str(home), "PI_OFFLINE": "1"},
         capture_output=True,
         text=True,
         check=True,
@@ -60,8 +60,8 @@ def described(model: dict[str, Any]) -> dict[str, Any]:
     return {name: model[name] for name in FIELDS if name in model and usual.get(name) != model[name]}
 
 
-def test_every_model_is_described_as_in_the_original(original_pi: list[str]) -> None:
-    theirs = models_of_the_original(original_pi)
+def test_every_model_is_described_as_in_the_original(original_pi: list[str], tmp_path: Path) -> None:
+    theirs = models_of_the_original(original_pi, tmp_path)
     if os.environ.get("RENEW"):
         for provider, models in theirs.items():
             lines = (json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in models)
