@@ -36,7 +36,14 @@ FIELDS: Final = (
 def models_of_the_original(original: Sequence[str], home: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the models by provider, as a file of ours would describe them."""
     done = subprocess.run(
-        [original[0], "--input-type=module", "-e", SCRIPT, str(Path(original[-1]).with_name("index.js")), str(home / "auth.json")],
+        [
+            original[0],
+            "--input-type=module",
+            "-e",
+            SCRIPT,
+            str(Path(original[-1]).with_name("index.js")),
+            str(home / "auth.json"),
+        ],
         env={"HOME": str(home), "PI_OFFLINE": "1"},
         capture_output=True,
         text=True,
