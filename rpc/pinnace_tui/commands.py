@@ -519,6 +519,7 @@ _MISS_REASONS: Final = {
     "model": "another model",
     "expired": "pauses",
     "thinking": "another thinking level",
+    "tools": "other tools",
     "context": "an edited context",
     "unknown": "unknown reasons",
 }

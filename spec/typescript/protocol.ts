@@ -3583,7 +3583,7 @@ export interface MissedFor {
   /** USD more than reading them from the cache. */
   missedCost: number;
   /** Another model, a pause longer than a cache keeps, another thinking level, an edited context, or not known. */
-  reason: "model" | "expired" | "thinking" | "context" | "unknown";
+  reason: "model" | "expired" | "thinking" | "tools" | "context" | "unknown";
 }
 
 /** A model as clients see it. Never holds keys or headers. */

@@ -21,9 +21,9 @@ from pinnace_agent.session.totals import RunningTotals
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.messages import Model
 
-MissReason: TypeAlias = Literal["model", "expired", "thinking", "context", "unknown"]
-"""Why: another model; a pause longer than the cache keeps; another thinking level; a message that was changed or hidden
-in the context; something else (other tools, another system prompt, a server that forgot)."""
+MissReason: TypeAlias = Literal["model", "expired", "thinking", "tools", "context", "unknown"]
+"""Why: another model; a pause longer than the cache keeps; another thinking level; other tools; a message that was
+changed or hidden in the context; something else (another system prompt, a server that forgot)."""
 
 FindModel: TypeAlias = Callable[[str, str], Model | None]
 """Returns the model of a provider's name and an id; None: it is not known, and has no price."""
@@ -41,13 +41,15 @@ _REPORTED: Final = 1  # a cache was read or written: the provider has one
 _LONG: Final = 2  # what was written is kept for the longer lifetime
 _THINKING: Final = 4  # since the last request there is another level
 _CONTEXT: Final = 8  # since the last request the context was edited
+_TOOLS: Final = 16  # since the last request tools were added or removed
+_CHANGES: Final = {"thinking_level_change": _THINKING, "tools": _TOOLS, "context_edit": _CONTEXT}
 _NONE: Final = -1
 _COUNTS: Final = ("input", "cacheRead", "cacheWrite", "cacheWrite1h")
 _MILLION: Final = 1_000_000
 
 
 _Kind: TypeAlias = Literal[
-    "assistant", "usage", "compaction", "branch_summary", "thinking_level_change", "context_edit", None
+    "assistant", "usage", "compaction", "branch_summary", "thinking_level_change", "tools", "context_edit", None
 ]
 
 
@@ -137,10 +139,8 @@ class RunningMisses:
                         # What was only read is kept for as long as before.
                         kept = _LONG if is_long else 0 if cache_write else known & _LONG
                         last, known, sent, used_ms = place, known & _REPORTED | kept, tokens, at_ms
-                case "thinking_level_change":
-                    known |= _THINKING
-                case "context_edit":
-                    known |= _CONTEXT
+                case "thinking_level_change" | "tools" | "context_edit" as change:
+                    known |= _CHANGES[change]
                 case "compaction" | "branch_summary":
                     last, known = _NONE, 0  # what follows was never sent so
             add_last(last)
@@ -169,6 +169,8 @@ class RunningMisses:
             reason = "expired"
         elif known & _THINKING:
             reason = "thinking"
+        elif known & _TOOLS:
+            reason = "tools"
         else:
             reason = "context" if known & _CONTEXT else "unknown"
         total = self._missed.setdefault(reason, {"missCount": 0, "missedTokens": 0, "missedCost": 0})
@@ -177,18 +179,23 @@ class RunningMisses:
         total["missedCost"] += missed * max(0.0, _rebilled(item, model))
 
 
-_ORDER: Final[tuple[MissReason, ...]] = ("model", "expired", "thinking", "context", "unknown")
+_ORDER: Final[tuple[MissReason, ...]] = ("model", "expired", "thinking", "tools", "context", "unknown")
 _MILLISECONDS: Final = 1000
 
 
 def _kind(item: Item) -> _Kind:
-    """Return `assistant` for an answer, `usage` for that of warming, the type of an entry that matters, else None."""
+    """Return `assistant` for an answer, `usage` for that of warming, `tools` for a choice of tools (`tool_records`).
+
+    The type of another entry that matters; else None.
+    """
     if isinstance(item, StoredMessage):
         return "assistant" if item.role == "assistant" else None
     match item.get("type"):
         case "message":
-            role = (as_object(item.get("message")) or {}).get("role")
-            return "assistant" if role == "assistant" else None
+            message = as_object(item.get("message")) or {}
+            if message.get("role") == "system" and not message.keys().isdisjoint(("toolsAdded", "toolsRemoved")):
+                return "tools"
+            return "assistant" if message.get("role") == "assistant" else None
         case "usage":
             return "usage" if item.get("kind") == WARMING_KIND else None
         case "compaction":

@@ -225,7 +225,7 @@ class Totals(OutputModel):
     cost: Amount
 
 
-MissReason: TypeAlias = Literal["model", "expired", "thinking", "context", "unknown"]
+MissReason: TypeAlias = Literal["model", "expired", "thinking", "tools", "context", "unknown"]
 
 
 class _Missed(OutputModel):

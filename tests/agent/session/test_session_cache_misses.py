@@ -135,17 +135,22 @@ def test_the_lifetime_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> N
     assert reasons(line) == [("expired", 1, 5010)]
 
 
-def test_another_model_another_level_and_an_edited_context_are_reasons() -> None:
+def test_another_model_another_level_other_tools_and_an_edited_context_are_reasons() -> None:
     line = Line()
     line.answer(10, 0, 5000)
     line.answer(10, 0, 6000, by="m2", after_s=4000)
     line.add("thinking_level_change", thinkingLevel="high")
     line.answer(10, 1000, 6000, by="m2")
-    line.add("context_edit", targetId="e0", replacement=None)
+    removed = {"role": "system", "content": "", "toolsRemoved": [{"name": "read"}]}
+    line.add("message", message=removed)
     line.answer(10, 2000, 6000, by="m2")
+    line.add("context_edit", targetId="e0", replacement=None)
+    line.answer(10, 3000, 6000, by="m2")
+    line.add("message", message={"role": "system", "content": "another prompt"})
     line.answer(10, 0, 9000, by="m2")
 
-    assert reasons(line) == [("model", 1, 5010), ("thinking", 1, 5010), ("context", 1, 5010), ("unknown", 1, 8010)]
+    named = ["model", "thinking", "tools", "context"]
+    assert reasons(line) == [*((reason, 1, 5010) for reason in named), ("unknown", 1, 9010)]
 
 
 @pytest.mark.parametrize("kind", ["compaction", "branch_summary"])
@@ -322,6 +327,7 @@ class Played:
         self.leaf: str | None = None
         self.contexts: dict[str | None, list[Message]] = {None: []}  # by the id of an entry
         self.model, self.level = "m1", LEVELS[0]
+        self.levels: dict[str | None, ThinkingLevel] = {None: self.level}
         self.given: list[list[str]] = []
         self.missed = self.counted = 0
         self.words = 0
@@ -342,6 +348,7 @@ class Played:
                     each for each, context in self.contexts.items() if not context or context[-1]["role"] == "assistant"
                 ]
                 self.leaf = places[step.choice % len(places)]
+                self.level = self.levels[self.leaf]  # that of the branch (R-SET-10)
             case _:
                 self.keep("compaction", summary="s", firstKeptEntryId=self.leaf or "", tokensBefore=1)
                 self.contexts[self.leaf] = [user(self.text(900))]
@@ -349,12 +356,12 @@ class Played:
     def keep(self, kind: str, **fields: object) -> None:
         context = self.contexts[self.leaf]
         self.leaf = self.line.add(kind, parentId=self.leaf, **fields)
-        self.contexts[self.leaf] = context
+        self.contexts[self.leaf], self.levels[self.leaf] = context, self.level
 
     def say(self, message: Message) -> None:
         context = self.contexts[self.leaf]
         self.leaf = self.line.say(message, parentId=self.leaf)
-        self.contexts[self.leaf] = [*context, message]
+        self.contexts[self.leaf], self.levels[self.leaf] = [*context, message], self.level
 
     def ask(self, step: Step) -> None:
         self.say(user(self.text(step.size)))

@@ -183,7 +183,7 @@ class MissedFor(TypedDict):
     missCount: int
     missedTokens: int
     missedCost: float
-    reason: Literal["model", "expired", "thinking", "context", "unknown"]
+    reason: Literal["model", "expired", "thinking", "tools", "context", "unknown"]
     """Another model, a pause longer than a cache keeps, another thinking level, an edited context, or not known."""
 
 
