@@ -287,7 +287,7 @@ def test_the_command_line_judges_and_reports(tmp_path: Path, capsys: pytest.Capt
     assert 1 == main([*options, "--report", "json,junit,html,md", "--", *tiny, fault])
     out = capsys.readouterr().out
     assert "step (R-ACP-05): step 3: the line: code is -32603, not -32600" in out
-    assert f"pinnace-conform acp --only LIN/a-number -- {shlex.join(tiny)} {fault}" in out
+    assert f"pinnace-conform acp --adapter none --only LIN/a-number -- {shlex.join(tiny)} {fault}" in out
     report = json.loads((tmp_path / "report.json").read_text())
     assert ["LIN/a-number"] == [case["id"] for case in report["cases"] if case["counts"]]
     assert report["rules"]["R-ACP-05"]["origin"] == "JSON-RPC"
