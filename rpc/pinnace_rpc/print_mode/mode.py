@@ -175,8 +175,7 @@ class StderrProgress:
 
     def session(self, session: Session) -> None:
         """Say whether a session is continued: a misspelt id makes a new one."""
-        count = session.tree.kinds.get("message", 0)
-        continued = f"continues session {session.id} ({count} messages)"
+        continued = f"continues session {session.id} ({session.message_count} messages)"
         _report(continued if session.is_continued else f"new session {session.id}")
 
     def take(self, record: Record) -> None:

@@ -5,7 +5,8 @@ import pty
 import subprocess
 import sys
 import tty
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -50,15 +51,25 @@ def to_its_end(terminal: int) -> str:
     return shown.decode()
 
 
-def test_a_terminal_shows_each_call_and_a_pipe_shows_nothing(tmp_path: Path) -> None:
-    """The answer on stdout is the same; a new session is said to be one."""
+@contextmanager
+def terminal() -> Iterator[tuple[int, list[str]]]:
+    """Give a terminal to write to, and a list that has the lines that it shows when the context ends."""
     reading, writing = pty.openpty()
     tty.setraw(writing)
+    lines: list[str] = []
     try:
-        at_terminal = run(tmp_path, writing, "--session-id", "job")
+        yield writing, lines
     finally:
         os.close(writing)
-    shown = to_its_end(reading)
+        lines += to_its_end(reading).splitlines()
+
+
+def test_a_terminal_shows_each_call_and_a_pipe_shows_nothing(tmp_path: Path) -> None:
+    """The answer on stdout is the same; a new session is said to be one."""
+    with terminal() as (writing, lines):
+        at_terminal = run(tmp_path, writing, "--session-id", "job")
+    with terminal() as (writing, continued):
+        run(tmp_path, writing, "--session-id", "job")
     reading, writing = os.pipe()
     try:
         piped = run(tmp_path, writing, "--session-id", "other")
@@ -68,8 +79,7 @@ def test_a_terminal_shows_each_call_and_a_pipe_shows_nothing(tmp_path: Path) -> 
         assert "" == stream.read()
 
     assert at_terminal.stdout == piped.stdout != ""
-    lines = shown.splitlines()
-    assert "pinnace: new session job" == lines[0]
+    assert ["pinnace: new session job", "pinnace: continues session job (5 messages)"] == [lines[0], continued[0]]
     assert {"bash: exit 3", "bash has failed", "read: a.txt", "read has failed"} == {
         line.removeprefix("pinnace: ") for line in lines[1:]
     }
