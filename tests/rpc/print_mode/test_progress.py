@@ -5,7 +5,7 @@ import pty
 import subprocess
 import sys
 import tty
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def to_its_end(terminal: int) -> str:
 
 
 @contextmanager
-def terminal() -> Iterator[tuple[int, list[str]]]:
+def terminal() -> Generator[tuple[int, list[str]]]:
     """Give a terminal to write to, and a list that has the lines that it shows when the context ends."""
     reading, writing = pty.openpty()
     tty.setraw(writing)
