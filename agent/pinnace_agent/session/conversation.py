@@ -456,7 +456,8 @@ class Session:
         self.model, self.thinking_level, self.name = model, thinking_level, name
         former_tools, self.tools = self.tools, tools or self.tools
         # A name is the user's own text: it is worth a file; a model alone is not. In memory, copies need the tools.
-        if tools is None if self.file is None else not (self.file.exists or name != former[2]):
+        is_recorded = self.file.exists or name != former[2] if self.file is not None else tools is not None
+        if not is_recorded:
             return
         recorded = len(self.tree.entries), self.recorded_model, self.recorded_level
         self.record_choices()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pinnace_fuzz.judge.adapter import (
     Adapter,
@@ -14,8 +15,13 @@ from pinnace_fuzz.judge.adapter import (
 )
 from pinnace_fuzz.judge.json_mode import JsonModeAdapter
 
+BUILT_IN: Final[Mapping[str, type[PiAdapter | AttachAdapter | EnvAdapter]]] = {
+    each.name: each for each in (PiAdapter, AttachAdapter, JsonModeAdapter, EnvAdapter, NoAdapter)
+}
+"""By name."""
+DEFAULT: Final = PiAdapter.name
 # Adapters of agents that need more than `pi` or `env`, by name.
-_SHIPPED = Path(__file__).parent / "adapters"
+_SHIPPED: Final = Path(__file__).parent / "adapters"
 
 
 def adapter(name: str) -> Adapter:
@@ -24,17 +30,14 @@ def adapter(name: str) -> Adapter:
     Raises:
         AdapterError: There is none.
     """
-    made: Mapping[str, type[PiAdapter | AttachAdapter | EnvAdapter]] = {
-        each.name: each for each in (PiAdapter, AttachAdapter, JsonModeAdapter, EnvAdapter, NoAdapter)
-    }
-    if name in made:
-        return made[name]()
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
     path = _shipped().get(name, Path(name))
     try:
         return FileAdapter(path.read_text(encoding="utf-8"), path.stem)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "no UTF-8"
-        raise AdapterError(f"{name} is none of {', '.join([*made, *_shipped()])} and no file: {why}") from None
+        raise AdapterError(f"{name} is none of {', '.join([*BUILT_IN, *_shipped()])} and no file: {why}") from None
 
 
 def option_of(name: str) -> str:
@@ -42,7 +45,7 @@ def option_of(name: str) -> str:
 
     Nothing for the default, and nothing for one of the user's: its file is not known by its name.
     """
-    return f" --adapter {name}" if name in ("attach", "json", "env", "none", *_shipped()) else ""
+    return f" --adapter {name}" if name != DEFAULT and name in (*BUILT_IN, *_shipped()) else ""
 
 
 def _shipped() -> Mapping[str, Path]:

@@ -20,7 +20,7 @@ import click
 from pinnace_fuzz.harness.extras import MISSING_EXIT, missing_package
 from pinnace_fuzz.harness.model_server.fake_llm import HarnessFault
 from pinnace_fuzz.judge.adapter import AdapterError
-from pinnace_fuzz.judge.adapter_names import adapter
+from pinnace_fuzz.judge.adapter_names import BUILT_IN, DEFAULT, adapter
 from pinnace_fuzz.judge.commands.on_engine import open_examples_of, run_on_engine
 from pinnace_fuzz.judge.commands.reports import COMMANDS, read_reports
 from pinnace_fuzz.judge.commands.runs import NO_CAMPAIGN, check_requirements, report_run, write_scripts
@@ -49,9 +49,9 @@ def _shared(command: Any) -> Any:
         click.option(
             "--adapter",
             "adapter_name",
-            default="pi",
+            default=DEFAULT,
             show_default=True,
-            help="pi, attach, json, env, none, one of the supplied ones, or a TOML file.",
+            help=f"{', '.join(BUILT_IN)}, one of the supplied ones, or a TOML file.",
         ),
         click.option("--profile", type=click.Choice(["auto", *GENERATIONS]), default="auto", show_default=True),
         click.option("--strict", is_flag=True, help="Violations of recommendations (SHOULD) fail as well."),

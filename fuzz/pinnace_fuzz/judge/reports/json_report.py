@@ -36,6 +36,10 @@ class JudgedRun(NamedTuple):
     requirements: Mapping[str, Any] | None = None
     """What the agent keeps of a set of requirements; None: it was not judged by one."""
 
+    def reproduction(self, case: CaseResult) -> str:
+        """Write the commands for a shell that play a case again."""
+        return reproduction(case, self.command, self.stored.get(case.scenario.id, ""), self.agent["adapter"])
+
 
 def as_json(run: JudgedRun) -> dict[str, Any]:
     """Write a run."""
@@ -100,9 +104,7 @@ def _case(case: CaseResult, run: JudgedRun) -> dict[str, Any]:
             for log in (case.logs if is_interesting else ())
         ],
         "transcript": transcript(case) if is_interesting else [],
-        "reproduction": reproduction(case, run.command, run.stored.get(scenario.id, ""), run.agent["adapter"])
-        if is_interesting
-        else "",
+        "reproduction": run.reproduction(case) if is_interesting else "",
         "stored": run.stored.get(scenario.id, ""),
     }
 

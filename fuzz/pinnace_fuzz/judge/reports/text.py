@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from pinnace_fuzz.judge.reports.json_report import JudgedRun
-from pinnace_fuzz.judge.reports.transcript import reproduction, said, transcript
+from pinnace_fuzz.judge.reports.transcript import said, transcript
 from pinnace_fuzz.judge.results import BAD, ORDER, CaseResult
 
 _QUIET = frozenset({"PASS", "NOT-RUN", "INFORMATIONAL"})
@@ -64,12 +64,7 @@ def _case(case: CaseResult, run: JudgedRun) -> Iterable[str]:
             yield f"      {said(finding)}"
     if case.verdict in BAD:
         yield from (f"    {line}" for line in transcript(case))
-        yield from (
-            f"      $ {line}"
-            for line in reproduction(
-                case, run.command, run.stored.get(case.scenario.id, ""), run.agent["adapter"]
-            ).splitlines()
-        )
+        yield from (f"      $ {line}" for line in run.reproduction(case).splitlines())
 
 
 def markdown(run: JudgedRun) -> str:
@@ -104,7 +99,7 @@ def markdown(run: JudgedRun) -> str:
                 "```",
                 "",
                 "```sh",
-                reproduction(case, run.command, run.stored.get(case.scenario.id, ""), run.agent["adapter"]),
+                run.reproduction(case),
                 "```",
             ]
     return "\n".join(lines) + "\n"
