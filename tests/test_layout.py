@@ -287,3 +287,34 @@ def test_programs_are_started_by_the_registry_of_child_processes_alone() -> None
 )
 def test_a_start_of_a_program_is_recognised(source: str) -> None:
     assert starts_in(source)
+
+
+_LEAVES_OUT = re.compile(r"^(?:\w+ = )?pytest\.(?:importorskip|skip)\(", re.M)
+
+
+def left_out_too_late(texts: dict[str, str]) -> list[str]:
+    """Return the test modules that import from one that leaves itself out, before they leave themselves out.
+
+    What a module leaves behind that was left out while it was imported has none of its names.
+
+    Args:
+        texts: The sources by the names of the modules.
+    """
+    found: list[str] = []
+    for module, text in texts.items():
+        for source in re.findall(r"^from (tests\.\S+) import", text, re.M):
+            before = text[: text.index(f"from {source} import")]
+            if _LEAVES_OUT.search(texts.get(source, "")) and not _LEAVES_OUT.search(before):
+                found.append(module)
+    return found
+
+
+def test_a_test_that_needs_another_ones_package_is_left_out_before_it_imports_that() -> None:
+    modules = (ROOT / "tests").rglob("*.py")
+    texts = {".".join(module.relative_to(ROOT).with_suffix("").parts): module.read_text() for module in modules}
+    assert any(_LEAVES_OUT.search(text) for text in texts.values())
+
+    assert left_out_too_late(texts) == []
+    skipping, importing = 'mcp = pytest.importorskip("mcp")\nA = 1\n', "from tests.test_a import A\n"
+    assert left_out_too_late({"tests.test_a": skipping, "tests.test_b": importing}) == ["tests.test_b"]
+    assert left_out_too_late({"tests.test_a": skipping, "tests.test_b": skipping + importing}) == []

@@ -14,6 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import trio
+
+pytest.importorskip("google.auth")  # before the tests beside it, which are left out without it
+
 from tests.agent.config.test_google_sources import ACCOUNT, SUBJECT, TOKENS, answer, external, google, said_by, written
 
 from pinnace_agent.config.credentials.google_credentials import GoogleTokens

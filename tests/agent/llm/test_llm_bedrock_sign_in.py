@@ -14,6 +14,9 @@ import trio
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+pytest.importorskip("botocore.session")  # before the tests beside it, which are left out without it
+
 from tests.agent.llm.test_llm_bedrock_identity import (
     ARN,
     BASE_PROFILE,

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,6 @@ from typing import Final
 import pytest
 from tests.rpc.tui.terminal import TIMEOUT_S, Screen, environment, terminal
 
-from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.content.transcript import ToolItem
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.screens import Dialog
@@ -106,7 +106,8 @@ def _path(found: re.Match[str]) -> str:
 
 
 def test_the_pictures_of_the_page_are_what_the_client_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = make_short_folder("pt-")  # its path takes one line
+    # Not in TMPDIR: its path is as wide as that of the pictures.
+    short = Path(tempfile.mkdtemp(prefix="pt-", dir="/tmp"))
     try:
         found = asyncio.run(pictures(short, monkeypatch))
     finally:
