@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -103,6 +104,7 @@ def test_what_is_something_else_is_refused_with_its_line(text: str, line: int) -
     assert caught.value.line in (line, line - 1)
 
 
+@cache
 def other(text: str) -> Any:
     """Read as the other library does, in its own words for what is none."""
     library: Any = YAML(typ="safe", pure=True)

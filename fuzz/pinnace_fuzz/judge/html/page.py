@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -107,6 +108,7 @@ class _Tight(Extension):
         return re.sub(r"\s*\n\s*", "", source)
 
 
+@cache
 def _template() -> Template:
     templates = Environment(
         loader=FileSystemLoader(_HERE),
