@@ -2927,7 +2927,7 @@ export interface AgentMessage {
 export interface AgentMessageAccepted {
   /** Its name; one that was given none has got one. */
   messageId: string;
-  /** `accepted` the first time; of one that is repeated, what became of it. */
+  /** `accepted` the first time, or `returned` if its sub-agent has ended meanwhile; of one that is repeated, what became of it. */
   state: "accepted" | "delivered" | "returned";
 }
 
