@@ -311,6 +311,15 @@ def child_remains(path: str | os.PathLike[str]) -> ChildRemains:
     return ChildRemains(usage, frozenset(each for each in ids if isinstance(each, str)))
 
 
+def read_child(path: str | os.PathLike[str]) -> Session:
+    """Return what the file of an agent holds now, for reading alone: its process may be writing it.
+
+    Raises:
+        ClientError: It can't be read.
+    """
+    return _session_of(read_text(Path(path)))
+
+
 def _unqueue(path: Path, message_ids: Collection[str]) -> None:
     """Append that messages are returned, as far as they are queued, to a file that this process may append to.
 

@@ -16,7 +16,14 @@ import trio
 
 from pinnace_agent.config.configuration import Configuration
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_agent.core.ports.children import MESSAGE_WORDS, TASK_WORDS, ChildRefused, ChildReport, ChildRequest
+from pinnace_agent.core.ports.children import (
+    ASKED_BY,
+    MESSAGE_WORDS,
+    TASK_WORDS,
+    ChildRefused,
+    ChildReport,
+    ChildRequest,
+)
 from pinnace_agent.core.surroundings import environment, is_embedded
 from pinnace_agent.core.trace_context import TRACE_VARIABLES
 from pinnace_agent.files.paths import gated_project_files
@@ -461,7 +468,7 @@ class Children:
             answer: str | None = None
             kinds = as_array(asked.get("optionKinds"))
             if asked.get("method") == "select" and kinds and self._agent.approval.mode != "read-only":
-                title = f"{asked.get('title')}\n\nAsked by the sub-agent {progress.state.agent_id}"
+                title = f"{asked.get('title')}{ASKED_BY}{progress.state.agent_id}"
                 options = [str(each) for each in as_array(asked.get("options"))]
                 answer = await self._agent.approval.ask_for(
                     title, options, {"toolCallId": call_id, "optionKinds": kinds}
