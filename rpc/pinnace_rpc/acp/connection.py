@@ -98,6 +98,9 @@ class Connection:
         """With the first server that the client serves."""
         self._has_requests = False
         self._is_logged_out = False
+        self._shown_status: Json | None = None
+        """What the client was sent last of its credentials; None: it has not asked."""
+        self._reporting_status = trio.Lock()
         self._own_logins: dict[str, str] = {}
         """The providers that extensions have registered with logins, each with the folder of the extensions."""
         self._sessions: dict[str, Session] = {}
@@ -197,6 +200,7 @@ class Connection:
             case "set_provider" | "disable_provider":
                 change = self._providers.set if operation == "set_provider" else self._providers.disable
                 self._outbox.respond(request.id, change(params))  # at once: a session that is asked for next has it
+                self._status_may_change()
             case "list":
                 self._check_stored(request.method)
                 self._begin(request.id, partial(self._list, params))
@@ -352,6 +356,7 @@ class Connection:
 
     def _use_new_keys(self) -> None:
         self._is_logged_out = False
+        self._status_may_change()
         for session in self._sessions.values():
             session.work.expect_keys()
 
@@ -362,9 +367,34 @@ class Connection:
             await self._logins.log_out(providers)
             for session in list(self._sessions.values()):
                 await session.log_out(providers)
+        self._status_may_change()
         return {"_meta": {"pinnace": {"providers": providers}}}
 
     async def _auth_status(self) -> Mapping[str, object]:
+        async with self._reporting_status:
+            self._shown_status = await self._read_status()
+            return self._shown_status
+
+    def _status_may_change(self) -> None:
+        """Report the credentials to a client that has asked for them before, if they have changed.
+
+        That is behind the response to the request that is being carried out, which its task writes before it waits.
+        """
+        if self._shown_status is not None:
+            self._nursery.start_soon(self._report_status)
+
+    async def _report_status(self) -> None:
+        async with self._reporting_status:
+            try:
+                status = await self._read_status()
+            except Exception:  # such as an auth.json that is damaged meanwhile: the next question has the error
+                _log.exception("the credentials could not be read")
+                return
+            if status != self._shown_status:
+                self._shown_status = status
+                self._outbox.notify("auth/status_update", status)
+
+    async def _read_status(self) -> Json:
         own: dict[str, Json] = {}
         for folder in sorted(set(self._own_logins.values())):
             own = {**await self._own_statuses(folder), **own}

@@ -11,7 +11,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.core.ports.children import ASKED_BY
@@ -23,6 +23,9 @@ from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
 from pinnace_spec.wire.framing import LineDecoder, TooLong
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line, encode_record
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_rpc.options.words import AttachWords
 
 Record = Mapping[str, object]
 Data = Mapping[str, object] | None
@@ -40,6 +43,21 @@ _NOT_ITS_OWN: Final = frozenset(
     {"sessionName", "warnings", "interrupted", "extensionsAtWork", "itemRenderers", "extensionsLeftOut"}
 )
 """Fields of the state of the agent above that say nothing of the sub-agent."""
+
+
+def why_not_viewed(asked: "AttachWords", subagent: Record) -> str | None:
+    """Return why the words of an attach are none for a view of a sub-agent; None: they are.
+
+    Args:
+        asked: The words.
+        subagent: As the host has it.
+    """
+    named = f"{asked.agent or asked.session} is a sub-agent of {subagent['agent']}"
+    if asked.flags:
+        return f"{named}, which runs: leave the flags of an agent out"
+    if asked.on_eof == "end":
+        return f"{named}: --on-eof end would end that; leave it out"
+    return None
 
 
 class ChildView:

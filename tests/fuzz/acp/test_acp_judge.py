@@ -88,6 +88,7 @@ FAULTS = {
     "keeps-its-title": ("R-ACP-76", "SES/title"),
     "always-open": ("R-ACP-77", "SES/status"),
     "asks-for-a-login": ("R-ACP-78", "SES/auth-status"),
+    "repeats-its-status": ("R-ACP-98", "SES/auth-status"),
     "forgets-messages": ("R-ACP-79", "SUB/given-a-message"),
     "logs-in-anyhow": ("R-ACP-80", "AUT/a-method-that-was-not-offered"),
     "hides-failed-logins": ("R-ACP-81", "AUT/no-server"),

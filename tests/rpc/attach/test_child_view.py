@@ -10,7 +10,8 @@ import pytest
 from pinnace_agent.core.ports.children import ASKED_BY
 from pinnace_agent.session.library import Library
 from pinnace_fuzz.records import Record
-from pinnace_rpc.attach.child_view import ChildView
+from pinnace_rpc.attach.child_view import ChildView, why_not_viewed
+from pinnace_rpc.options.words import read_words
 from pinnace_spec.records.command_table import COMMAND_TABLE
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.wire.json_text import encode_record
@@ -179,6 +180,19 @@ def test_a_line_that_is_no_command_is_refused_here(line: bytes) -> None:
 
     assert [] == talk.sent()
     assert [False] == [each["success"] for each in talk.shown()]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([CHILD], None),
+        (["9abcdef1", "--cursors", "--on-eof", "detach"], None),
+        ([CHILD, "--model", "m"], f"{CHILD} is a sub-agent of main, which runs: leave the flags of an agent out"),
+        ([CHILD, "--on-eof", "end"], f"{CHILD} is a sub-agent of main: --on-eof end would end that; leave it out"),
+    ],
+)
+def test_words_for_the_agent_itself_are_refused(words: list[str], problem: str | None) -> None:
+    assert problem == why_not_viewed(read_words(words), {"agent": "main"})
 
 
 def test_an_agent_that_does_not_show_sub_agents_is_named() -> None:

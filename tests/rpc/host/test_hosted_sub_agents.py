@@ -150,7 +150,6 @@ def test_one_that_waits_for_the_user_is_listed_and_stopped_by_the_end_of_its_id(
         (child,) = row["subagents"]
         identity, file = child["agentId"], child["sessionFile"]
         attaches = [host.refusal(host.request(session=each)) for each in (identity, file)]
-        wrong = [host.attach_program(identity, *words).stderr for words in (["--model", "m"], ["--on-eof", "end"])]
         other = host.refusal(AgentAction("restart", identity)).error
         program = [*PROGRAM, "agents", "stop", identity[-8:]]
         with view_of(host, identity[-8:]) as view:
@@ -171,9 +170,6 @@ def test_one_that_waits_for_the_user_is_listed_and_stopped_by_the_end_of_its_id(
     assert f"\n└ {identity[-8:]}  needs input  " in table([row])
     text = f"{identity} is a sub-agent of main, which answers for it: attach to main"
     assert [(text, {**child, "agent": "main"})] * 2 == [(each.error, each.subagent) for each in attaches]
-    assert [f"pinnace: {identity} is a sub-agent of main"] * 2 == [
-        each.rpartition(": ")[0].partition(",")[0] for each in wrong
-    ]
     assert asked["title"].endswith(f"Asked by the sub-agent {identity}")
     assert "Task: count" in str(conversation[0])
     assert ({"disposition": "queued"}, True, 0) == (given["data"], settled["aborted"], left)

@@ -61,14 +61,11 @@ def main(words: "Sequence[str]") -> int:
 
 def _view(asked: "AttachWords", subagent: "Mapping[str, object]", umask: int) -> "Outcome":
     """Attach to the agent of a sub-agent, and show the sub-agent alone."""
-    from pinnace_rpc.attach.child_view import ChildView
+    from pinnace_rpc.attach.child_view import ChildView, why_not_viewed
 
-    name, above = asked.agent or asked.session, str(subagent["agent"])
-    if asked.flags:
-        return Outcome(EXIT_USAGE, f"{name} is a sub-agent of {above}, which runs: leave the flags of an agent out")
-    if asked.on_eof == "end":
-        return Outcome(EXIT_USAGE, f"{name} is a sub-agent of {above}: --on-eof end would end that; leave it out")
-    asked.agent, asked.session = above, None
+    if (problem := why_not_viewed(asked, subagent)) is not None:
+        return Outcome(EXIT_USAGE, problem)
+    asked.agent, asked.session = str(subagent["agent"]), None
     try:
         first = message(asked.record(os.getcwd(), os.environ, umask, installed_release()))
         connection = connect(os.environ, starts=False)

@@ -76,6 +76,7 @@ class Version1:
             terminals=(as_object(given.fields.get("auth")) or {}).get("terminal") is True,
             plans=given.has("plan"),
             children=given.has("subagents"),
+            knows_unstable=given.has("plan") or given.has("subagents"),
             files=[method for name, method in _FILES if files.get(name) is True],
         )
 
@@ -119,9 +120,9 @@ class Version1:
         """Return the updates of a session."""
         return Updates(cwd, abilities)
 
-    def lifecycle(self, replies: Replies, emit: Emit) -> Lifecycle:
+    def lifecycle(self, replies: Replies, emit: Emit, abilities: Abilities) -> Lifecycle:
         """Return the lifecycle of a session."""
-        return Turns(replies, emit)
+        return Turns(replies, emit, shows_usage=abilities.knows_unstable)
 
     def permission(self, question: Question, cwd: str) -> Json:
         """Return a question about a call, which shows the call completely, with what the user has to know of it."""

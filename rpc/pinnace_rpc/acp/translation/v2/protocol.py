@@ -129,7 +129,7 @@ class Version2:
         """Return the updates of a session."""
         return Updates(cwd)
 
-    def lifecycle(self, replies: Replies, emit: Emit) -> Lifecycle:
+    def lifecycle(self, replies: Replies, emit: Emit, abilities: Abilities) -> Lifecycle:
         """Return the lifecycle of a session."""
         return States(replies, emit)
 
