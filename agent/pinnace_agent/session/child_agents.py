@@ -217,7 +217,8 @@ def listed_children(
             texts = {each["messageId"]: each["text"] for each in messages}
             if (back := returned.get(agent_id)) is None:
                 states = working(agent_id)
-                states = dict.fromkeys(texts, "accepted") if states is None else states
+                if states is None:
+                    states = dict.fromkeys(texts, "accepted")
                 if shown := _shown({each: texts[each] for each in texts if each in states}, states):
                     listed[agent_id]["messages"] = shown
             else:
@@ -258,7 +259,8 @@ def drop_child_message(session: Session, agent_id: str, message_id: str) -> None
 
 
 def _is_newest_message(session: Session, message_id: str) -> bool:
-    newest = session.tree.entries[-1] if session.tree.entries else {}
+    entries = session.tree.entries
+    newest: Mapping[str, object] = entries[-1] if entries else {}
     data = as_object(newest.get("data")) or {}
     return newest.get("customType") == CHILD_MESSAGE and data.get("messageId") == message_id
 

@@ -125,7 +125,8 @@ class ChildView:
     def _found(self, response: Record) -> Record:
         """Return the sub-agent in an answer to `list_agents`."""
         agents = [as_object(each) or {} for each in as_array((as_object(response.get("data")) or {}).get("agents"))]
-        return next((each for each in agents if each.get("agentId") == self._id), {})
+        found = [each for each in agents if each.get("agentId") == self._id]
+        return found[0] if found else {}
 
     # What the agent above writes.
 

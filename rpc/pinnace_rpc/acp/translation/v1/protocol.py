@@ -9,6 +9,7 @@ from pinnace_rpc.acp.translation.jsonrpc import RequestId
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.parts import login_methods, offered_details, permission_options
 from pinnace_rpc.acp.translation.shown import Json
+from pinnace_rpc.acp.translation.system_prompts import CAPABILITY
 from pinnace_rpc.acp.translation.tool_calls import fenced, kind, text_content
 from pinnace_rpc.acp.translation.v1.lifecycle import Turns
 from pinnace_rpc.acp.translation.v1.updates import Updates
@@ -82,7 +83,7 @@ class Version1:
 
     def description(self, offer: Offer) -> Json:
         """Return what this agent offers."""
-        sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}}
+        sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}, "systemPrompt": CAPABILITY}
         if offer.is_persistent:
             sessions |= {"list": {}, "delete": {}, "resume": {}, "fork": {}, "title": {}, "status": {}, "archive": {}}
         return {
