@@ -216,7 +216,7 @@ def listed_children(
         if agent_id in listed:
             texts = {each["messageId"]: each["text"] for each in messages}
             if (back := returned.get(agent_id)) is None:
-                states = working(agent_id)
+                states: Mapping[str, MessageState] | None = working(agent_id)
                 if states is None:
                     states = dict.fromkeys(texts, "accepted")
                 if shown := _shown({each: texts[each] for each in texts if each in states}, states):

@@ -33,7 +33,7 @@ def test_a_session_has_the_system_prompt_of_its_client(
     described = agent.call("initialize", protocolVersion=version, info=INFO)
     offers = described["agentCapabilities"] if version == 1 else described["capabilities"]
     sessions = offers["sessionCapabilities" if version == 1 else "session"]
-    opens = {"cwd": str(work), "mcpServers": []}
+    opens: dict[str, Any] = {"cwd": str(work), "mcpServers": []}
 
     def ask(session: str) -> str:
         after = len(agent.messages)
