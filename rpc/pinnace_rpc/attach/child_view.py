@@ -73,6 +73,8 @@ class ChildView:
         self._above = str(subagent["agent"])
         self._file = str(subagent["sessionFile"]) if subagent.get("sessionFile") else None
         self._cwd: str | None = None
+        self._known: tuple[int, Session] | None = None
+        """What was read of its file, with the size that it had."""
         self._model: tuple[object, object] | None = None
         """Its provider and its id."""
         self._models: Sequence[Record] = ()
@@ -277,9 +279,26 @@ class ChildView:
     # The conversation.
 
     def _session(self) -> Session:
+        """Return the session as it is now, read anew where its file has grown.
+
+        Raises:
+            ClientError: The file can't be read.
+        """
         if self._file is None:
             return Session(self._cwd or "/", session_id=self._id)
-        return read_child(self._file)
+        try:
+            size = os.path.getsize(self._file)
+        except OSError:
+            size = -1
+        if self._known is None or self._known[0] != size:
+            self._known = size, read_child(self._file)
+        return self._known[1]
+
+    def _message_count(self) -> int:
+        try:
+            return len(self._session().messages)
+        except errors.ClientError:  # the questions for its messages have the error
+            return 0
 
     def _from_file(self, name: str, command: Any) -> Data:  # Any: the command of this name
         """Read the conversation; what the client gets is not shown to it again.
@@ -318,7 +337,6 @@ class ChildView:
 
     def _state(self, data: Record) -> Data:
         """Return the state of the sub-agent, of which the agent above decides most."""
-        session = self._session()
         known = [*self._models, as_object(data.get("model")) or {}]
         own: dict[str, object] = {
             "model": next((each for each in known if (each.get("provider"), each.get("id")) == self._model), None),
@@ -327,7 +345,7 @@ class ChildView:
             "isBashRunning": False,
             "sessionId": self._id,
             "sessionStatus": {"saved": self._file is not None},
-            "messageCount": len(session.messages),
+            "messageCount": self._message_count(),
             "pendingMessageCount": 0,
             "queuedMessageCount": 0,
             "queuePaused": False,

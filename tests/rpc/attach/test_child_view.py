@@ -173,6 +173,21 @@ def test_what_was_read_is_not_shown_again(tmp_path: Path) -> None:
     assert [("message_end", two)] == [(each["type"], each["entryId"]) for each in shown]
 
 
+def test_a_file_that_is_gone_is_the_error_of_what_reads_it(tmp_path: Path) -> None:
+    talk = Talk(tmp_path / "gone.jsonl")
+    (asked,) = talk.asks(id="s", type="get_state")
+    talk.answer(asked, {"sessionId": "of-its-agent", "messageCount": 7, "toolApproval": "ask", "warnings": []})
+    talk.asks(id="g", type="get_messages")
+    state, messages = talk.shown()
+
+    shown = state["data"]
+    assert (CHILD, 0, "ask", MODEL) == tuple(
+        shown[each] for each in ("sessionId", "messageCount", "toolApproval", "model")
+    )
+    assert "warnings" not in shown
+    assert (False, "g") == (messages["success"], messages["id"])
+
+
 @pytest.mark.parametrize("line", [b"{\n", b"[]\n", b'{"type":1,"id":"a"}\n', b'{"type":"prompt","id":"a"}\n'])
 def test_a_line_that_is_no_command_is_refused_here(line: bytes) -> None:
     talk = Talk()
