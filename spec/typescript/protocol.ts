@@ -186,7 +186,7 @@ export interface AbortBashCommand {
 
 /**
  * Abort the run or the compaction; `queue` determines what happens to queued messages.
- * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-KEY-04, R-KEY-06, R-QUE-15, R-UI-02.
+ * Rules: C-16, C-6, C-7, C-9, R-ABT-01, R-HST-09, R-KEY-04, R-KEY-06, R-QUE-15, R-UI-02.
  * Since 0.16.0.
  */
 export interface AbortCommand {
@@ -290,7 +290,7 @@ export interface BranchCommand {
 
 /**
  * End one sub-agent of the session; its call ends with an error result, and the run continues.
- * Rules: C-11, C-9, R-HST-08, R-ORD-01, R-SET-03, R-SUB-08.
+ * Rules: C-11, C-9, R-HST-08, R-HST-09, R-ORD-01, R-SET-03, R-SUB-08.
  * This program's alone.
  */
 export interface CancelAgentCommand {
@@ -776,7 +776,7 @@ export interface LogoutCommand {
 
 /**
  * Give a message to one sub-agent that works; it is delivered before the sub-agent's next answer, or returned.
- * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-10.
+ * Rules: C-11, C-9, R-HST-09, R-ORD-01, R-SET-03, R-SUB-10, R-SUB-12.
  * This program's alone.
  */
 export interface MessageAgentCommand {
@@ -2594,7 +2594,7 @@ export interface SessionInfoChanged {
 
 With `agent` where it has begun and where it has ended, and between them with `event` for each record of its
 conversation.
- * Rules: R-SUB-09, R-SUB-10.
+ * Rules: R-HST-09, R-SUB-09, R-SUB-10.
  * This program's alone.
  */
 export interface SubagentEvent {
@@ -2927,7 +2927,7 @@ export interface AgentMessage {
 export interface AgentMessageAccepted {
   /** Its name; one that was given none has got one. */
   messageId: string;
-  /** `accepted` the first time; of one that is repeated, what became of it. */
+  /** `accepted` the first time, or `returned` if its sub-agent has ended meanwhile; of one that is repeated, what became of it. */
   state: "accepted" | "delivered" | "returned";
 }
 

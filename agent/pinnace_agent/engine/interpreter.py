@@ -239,7 +239,7 @@ class EffectInterpreter:
         return self.queue.fate_of(message_id)
 
     def when_saved(self, ref: int, answer: "Callable[[SaveError | None], None]") -> None:
-        """Answer a repeated message when its first one is on the disk; see `DurableQueue.when_saved`."""
+        """Answer a command when all that the session has is on the disk; see `DurableQueue.when_saved`."""
         self.queue.when_saved(ref, answer)
 
     # The end after a defect of the statechart.

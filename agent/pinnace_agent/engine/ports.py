@@ -78,6 +78,13 @@ class AgentReads(Protocol):
         """Its mode, without loading it."""
         ...
 
+    def when_saved(self, ref: int, answer: Callable[[SaveError | None], None]) -> None:
+        """Call `answer`, which answers a command, when all that the session has is on the disk, or with why it is not.
+
+        Perhaps at once.
+        """
+        ...
+
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""
         ...
@@ -132,10 +139,6 @@ class CommandSink(AgentReads, MessageReader, Protocol):
 
     def fate_of(self, message_id: str) -> MessageFate | None:
         """Return what became of a message of the user; None: it is not known."""
-        ...
-
-    def when_saved(self, ref: int, answer: Callable[[SaveError | None], None]) -> None:
-        """Answer a repeated message when its first one is on the disk, or with why it is not; perhaps at once."""
         ...
 
     def returns_again(self, ref: int) -> bool:

@@ -51,6 +51,8 @@ class ResourceChoice(NamedTuple):
     """Replaces every other system prompt."""
     appended: Sequence[str] = ()
     """Replaces every other text after the system prompt."""
+    added: str | None = None
+    """A text of the client's behind those, whichever they are."""
     approved: bool | None = None
     """Whether the project is trusted; None: the command line leaves that open."""
     packages: Sequence[str] = ()
@@ -137,6 +139,8 @@ class FolderReader:
         if not appended:
             text = self._first_text("APPEND_SYSTEM.md", folder, gated, notices)
             appended = () if text is None else (text,)
+        if self._choice.added is not None:
+            appended = (*appended, self._choice.added)
         directories = self._choice.directories
         context = None
         if self._choice.has_context_files:

@@ -4,9 +4,10 @@ An agent that a run starts (a sub-agent) is a session of its own. The session th
 has begun, on the disk before the agent does anything, and that it has ended, with what it has used. What has begun and
 not ended when a file is opened was cut, and its usage is read from its own file, so that it is counted once: the entry
 that counts it is the one that ends it. A message that it is given while it works is an entry, too, and it has been
-delivered where its own file has it. One that is queued there when its process has ended is taken out of that queue
-before it is returned: else an agent that continues the file would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07,
-R-SUB-10.
+delivered where its own file has it. It is accepted when that entry is on the disk; if it can't be brought there, the
+entry is taken out again, or another one says that it counts for nothing. A message that is queued in the file of an
+agent whose process has ended is taken out of that queue before it is returned: else an agent that continues the file
+would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07, R-SUB-10, R-SUB-12.
 """
 
 import os
@@ -191,7 +192,7 @@ def listed_children(
     entries: Iterable[Entry],
     session_id: str,
     session_path: str | os.PathLike[str] | None,
-    working: Callable[[str], Mapping[str, MessageState]] = lambda _: {},
+    working: Callable[[str], Mapping[str, MessageState] | None] = lambda _: None,
 ) -> list[Mapping[str, object]]:
     """Return every agent that a session has started, for clients, in the order in which they began.
 
@@ -199,7 +200,8 @@ def listed_children(
         entries: Those of the session.
         session_id: Its id.
         session_path: Its file; None: it is in memory.
-        working: Returns the states of the messages to one that works, by their ids.
+        working: Returns the states of the messages that were accepted for one that works, by their ids; None: it does
+            not work for this process.
     """
     listed: dict[str, dict[str, object]] = {}
     returned: dict[str, Collection[str]] = {}
@@ -214,7 +216,11 @@ def listed_children(
         if agent_id in listed:
             texts = {each["messageId"]: each["text"] for each in messages}
             if (back := returned.get(agent_id)) is None:
-                listed[agent_id]["messages"] = _shown(texts, {**dict.fromkeys(texts, "accepted"), **working(agent_id)})
+                states: Mapping[str, MessageState] | None = working(agent_id)
+                if states is None:
+                    states = dict.fromkeys(texts, "accepted")
+                if shown := _shown({each: texts[each] for each in texts if each in states}, states):
+                    listed[agent_id]["messages"] = shown
             else:
                 listed[agent_id]["messages"] = ended_messages(texts, back)
     return list(listed.values())
@@ -232,6 +238,36 @@ def shown_child(begun: ChildBegun, session_path: str | os.PathLike[str] | None) 
     if session_path is not None:
         agent["sessionFile"] = str(child_file(session_path, begun["agentId"]))
     return agent
+
+
+def keep_child_message(session: Session, message: ChildMessage) -> SaveError | None:
+    """Append a message to an agent that works. It is on the disk only after `session.sync`.
+
+    Returns:
+        Why it is not in the session; None: it is.
+    """
+    failure = session.accept_custom(CHILD_MESSAGE, message)
+    if failure is not None and _is_newest_message(session, message["messageId"]):  # a part of it is in the file
+        _mark_dropped(session, message["agentId"], message["messageId"])
+    return failure
+
+
+def drop_child_message(session: Session, agent_id: str, message_id: str) -> None:
+    """Take a message out again that can't be brought to the disk: its id is unknown then."""
+    if not (_is_newest_message(session, message_id) and session.take_back()):
+        _mark_dropped(session, agent_id, message_id)
+
+
+def _is_newest_message(session: Session, message_id: str) -> bool:
+    entries = session.tree.entries
+    newest: Mapping[str, object] = entries[-1] if entries else {}
+    data = as_object(newest.get("data")) or {}
+    return newest.get("customType") == CHILD_MESSAGE and data.get("messageId") == message_id
+
+
+def _mark_dropped(session: Session, agent_id: str, message_id: str) -> None:
+    data = {"agentId": agent_id, "parentId": session.id, "messageId": message_id, "dropped": True}
+    session.keep_custom(CHILD_MESSAGE, data)
 
 
 def ended_messages(texts: Mapping[str, str], returned: Collection[str]) -> list[ShownMessage]:
@@ -277,6 +313,15 @@ def child_remains(path: str | os.PathLike[str]) -> ChildRemains:
     return ChildRemains(usage, frozenset(each for each in ids if isinstance(each, str)))
 
 
+def read_child(path: str | os.PathLike[str]) -> Session:
+    """Return what the file of an agent holds now, for reading alone: its process may be writing it.
+
+    Raises:
+        ClientError: It can't be read.
+    """
+    return _session_of(read_text(Path(path)))
+
+
 def _unqueue(path: Path, message_ids: Collection[str]) -> None:
     """Append that messages are returned, as far as they are queued, to a file that this process may append to.
 
@@ -318,21 +363,24 @@ def _session_of(text: SessionText, file: SessionFile | None = None) -> Session:
 
 def _messages(entries: Iterable[Entry], session_id: str) -> dict[str, list[ChildMessage]]:
     """Return the messages to each agent of a session, in their order."""
-    found: dict[str, list[ChildMessage]] = {}
+    found: dict[str, dict[str, ChildMessage]] = {}
     for entry in entries:
         if entry.get("type") != "custom" or entry.get("customType") != CHILD_MESSAGE:
             continue
         data = as_object(entry.get("data")) or {}
         agent_id, message_id = _text(data, "agentId"), _text(data, "messageId")
-        if data.get("parentId") == session_id and agent_id and message_id:
-            kept: ChildMessage = {
-                "agentId": agent_id,
-                "parentId": session_id,
-                "messageId": message_id,
-                "text": _text(data, "text"),
-            }
-            found.setdefault(agent_id, []).append(kept)
-    return found
+        if data.get("parentId") != session_id or not agent_id or not message_id:
+            continue
+        if data.get("dropped") is True:
+            found.get(agent_id, {}).pop(message_id, None)
+            continue
+        found.setdefault(agent_id, {})[message_id] = {
+            "agentId": agent_id,
+            "parentId": session_id,
+            "messageId": message_id,
+            "text": _text(data, "text"),
+        }
+    return {agent_id: list(messages.values()) for agent_id, messages in found.items()}
 
 
 def _unended(entries: Iterable[Entry], session_id: str) -> list[ChildBegun]:

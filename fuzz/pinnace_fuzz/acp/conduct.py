@@ -38,7 +38,17 @@ VERSIONS: Final = tuple(SCHEMAS)
 """Those of the protocol."""
 OURS: Final = "pinnace"
 """What `agentInfo.name` is of this project's agent."""
-SESSION_CAPABILITIES: Final = ("list", "resume", "close", "delete", "fork", "title", "status", "archive")
+SESSION_CAPABILITIES: Final = (
+    "list",
+    "resume",
+    "close",
+    "delete",
+    "fork",
+    "title",
+    "status",
+    "archive",
+    "systemPrompt",
+)
 """Those that a scenario may need."""
 OF_OURS: Final = (
     "files",

@@ -12,7 +12,7 @@ from pinnace_fuzz.judge.scenarios.shapes import as_list, as_object
 Json: TypeAlias = Mapping[str, Any]  # Any: JSON
 S = TypeVar("S")
 
-RULES: Final = ("R-ACP-03", "R-ACP-29", "R-ACP-88")
+RULES: Final = ("R-ACP-03", "R-ACP-29", "R-ACP-88", "R-ACP-98")
 """Those that are watched here."""
 
 
@@ -46,6 +46,8 @@ class ConnectionObserver(Generic[S]):
         """The MCP servers of the client, by their ids."""
         self._inner_ids: set[str] = set()
         """Of requests to them."""
+        self._status: Json | None = None
+        """What the agent has said of its logins, the last time."""
 
     def sent(self, message: Json) -> None:
         """Take a message that was written to the agent."""
@@ -65,8 +67,10 @@ class ConnectionObserver(Generic[S]):
         if "method" not in message:
             return [*self._responded(message)]
         params: Json = as_object(message.get("params")) or {}
-        inner = self._inner(params, message) if message["method"] == "mcp/message" else ()
-        return [*inner, *self._called(message["method"], params, message)]
+        method = message["method"]
+        inner = self._inner(params, message) if method == "mcp/message" else ()
+        changed = self._status_changed(params) if method == "auth/status_update" else ()
+        return [*inner, *changed, *self._called(method, params, message)]
 
     def forget(self, identity: object) -> None:
         """Take a response that the schema does not allow: the request is answered, and nothing more is known."""
@@ -113,7 +117,15 @@ class ConnectionObserver(Generic[S]):
         if opened is None:
             yield Fault("R-ACP-03", f"a response to no open request: {message}")
             return
+        if opened[0] == "auth/status" and (result := as_object(message.get("result"))) is not None:
+            self._status = _without_details(result)
         yield from self._answered(*opened, message)
+
+    def _status_changed(self, status: Json) -> Iterator[Fault]:
+        """Take an `auth/status_update`."""
+        former, self._status = self._status, _without_details(status)
+        if self._status == former:
+            yield Fault("R-ACP-98", f"the status that the client has: {status}")
 
     def _inner(self, params: Json, message: Json) -> Iterator[Fault]:
         """Take a message for an MCP server of the client."""
@@ -125,3 +137,7 @@ class ConnectionObserver(Generic[S]):
         if inner in self._inner_ids:
             yield Fault("R-ACP-88", f"the requestId of an earlier request: {message}")
         self._inner_ids.add(str(inner))
+
+
+def _without_details(status: Json) -> Json:
+    return {name: value for name, value in status.items() if name != "_meta"}

@@ -23,6 +23,7 @@ NEEDS: Final[Mapping[str, str]] = {
     "title": "`sessionCapabilities.title`",
     "status": "`sessionCapabilities.status`",
     "archive": "`sessionCapabilities.archive`",
+    "systemPrompt": "`sessionCapabilities.systemPrompt`",
     "auth-status": "`auth.status`",
     "logout": "`auth.logout`",
     "logins": "`authenticate` with `login-xai` logs in with a code, at a server that the judge plays",

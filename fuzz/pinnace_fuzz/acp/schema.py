@@ -4,7 +4,7 @@
 `@agentclientprotocol/sdk` 2.4.0 has them (Apache License 2.0). A message is held to the type that the schema names for
 its method and side; a method that the schema does not have must begin with an underscore. Sessions of sub-agents, which
 the protocol has since 20 November 2026, are in the unstable schemas of that package: `subagents.json` has their types.
-`unstable_methods.json` has those of further methods that are announced by a capability.
+`unstable_methods.json` has those of further methods that are announced by a capability, and of results with `usage`.
 """
 
 import json

@@ -37,6 +37,7 @@ from pinnace_rpc.acp.translation.mcp_servers import read_servers
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.parts import API_KEY, LOGIN, login_of
 from pinnace_rpc.acp.translation.shown import Json
+from pinnace_rpc.acp.translation.system_prompts import is_other, read_system_prompt
 from pinnace_rpc.acp.translation.titles import session_title
 from pinnace_rpc.acp.translation.version import Client, Operation, ProviderLogin
 from pinnace_rpc.host.agents.ports import AgentStartError
@@ -98,6 +99,9 @@ class Connection:
         """With the first server that the client serves."""
         self._has_requests = False
         self._is_logged_out = False
+        self._shown_status: Json | None = None
+        """What the client was sent last of its credentials; None: it has not asked."""
+        self._reporting_status = trio.Lock()
         self._own_logins: dict[str, str] = {}
         """The providers that extensions have registered with logins, each with the folder of the extensions."""
         self._sessions: dict[str, Session] = {}
@@ -105,6 +109,8 @@ class Connection:
         """The additional folders with which each was opened."""
         self._servers: dict[str, str | None] = {}
         """Likewise, the MCP servers."""
+        self._prompts: dict[str, Sequence[str]] = {}
+        """Likewise, the options of the system prompt that the client has given."""
         self._files: set[ClientFiles] = set()
         """Of the open sessions."""
         self._cores: set[EditorAgent] = set()
@@ -197,6 +203,7 @@ class Connection:
             case "set_provider" | "disable_provider":
                 change = self._providers.set if operation == "set_provider" else self._providers.disable
                 self._outbox.respond(request.id, change(params))  # at once: a session that is asked for next has it
+                self._status_may_change()
             case "list":
                 self._check_stored(request.method)
                 self._begin(request.id, partial(self._list, params))
@@ -352,6 +359,7 @@ class Connection:
 
     def _use_new_keys(self) -> None:
         self._is_logged_out = False
+        self._status_may_change()
         for session in self._sessions.values():
             session.work.expect_keys()
 
@@ -362,9 +370,34 @@ class Connection:
             await self._logins.log_out(providers)
             for session in list(self._sessions.values()):
                 await session.log_out(providers)
+        self._status_may_change()
         return {"_meta": {"pinnace": {"providers": providers}}}
 
     async def _auth_status(self) -> Mapping[str, object]:
+        async with self._reporting_status:
+            self._shown_status = await self._read_status()
+            return self._shown_status
+
+    def _status_may_change(self) -> None:
+        """Report the credentials to a client that has asked for them before, if they have changed.
+
+        That is behind the response to the request that is being carried out, which its task writes before it waits.
+        """
+        if self._shown_status is not None:
+            self._nursery.start_soon(self._report_status)
+
+    async def _report_status(self) -> None:
+        async with self._reporting_status:
+            try:
+                status = await self._read_status()
+            except Exception:  # such as an auth.json that is damaged meanwhile: the next question has the error
+                _log.exception("the credentials could not be read")
+                return
+            if status != self._shown_status:
+                self._shown_status = status
+                self._outbox.notify("auth/status_update", status)
+
+    async def _read_status(self) -> Json:
         own: dict[str, Json] = {}
         for folder in sorted(set(self._own_logins.values())):
             own = {**await self._own_statuses(folder), **own}
@@ -426,7 +459,7 @@ class Connection:
         self._check_logged_in()
         cwd = params.folder("cwd")
         servers, folders = self._servers_of(params), _folders(params)
-        session = await self._opened(cwd, None, folders, servers)
+        session = await self._opened(cwd, None, folders, servers, read_system_prompt(params))
         if not session.has_model:
             found = _logins_of(await self._learned(session.core, cwd)) if self._can_log_in else []
             await session.close()
@@ -448,14 +481,14 @@ class Connection:
         """Open a copy of a session, as it is in its file now; the session itself goes on."""
         self._check_logged_in()
         cwd = params.folder("cwd")
-        servers, folders = self._servers_of(params), _folders(params)
+        servers, folders, prompt = self._servers_of(params), _folders(params), read_system_prompt(params)
         session_id = params.text("sessionId")
         source = await trio.to_thread.run_sync(library.first, session_id)
         if source is None and session_id not in self._sessions:
             raise unknown_session(session_id)
         # An open session without a file has nothing that a copy could have.
         words = () if source is None else ("--fork", str(source.path))
-        session = await self._opened(cwd, None, folders, servers, words)
+        session = await self._opened(cwd, None, folders, servers, prompt, words)
         await session.prepare()
         return NamedSession({"sessionId": session.id, **session.described()}, session)
 
@@ -517,14 +550,14 @@ class Connection:
         """Return a session that is stored: the open one, or one that is opened now."""
         session_id = params.text("sessionId")
         cwd = params.folder("cwd")
-        servers, folders = self._servers_of(params), _folders(params)
+        servers, folders, prompt = self._servers_of(params), _folders(params), read_system_prompt(params)
         session = self._sessions.get(session_id)
         if session is None:
             if (library := self._library) is None:
                 raise unknown_session(session_id)
             stored = await trio.to_thread.run_sync(library.find, session_id, cwd)
             try:
-                session = await self._opened(cwd, str(stored.path), folders, servers)
+                session = await self._opened(cwd, str(stored.path), folders, servers, prompt)
             except CoreEnded:
                 # Most often another process has the session, which the agent has waited for.
                 await trio.to_thread.run_sync(library.check_free, stored.path)
@@ -533,22 +566,34 @@ class Connection:
         await trio.to_thread.run_sync(check_folder, session.cwd, cwd)
         if servers and self._servers.get(session_id) != servers:
             raise params.invalid("mcpServers", "must be those with which the session is open, or close it")
+        if prompt and self._prompts.get(session_id) != prompt:
+            raise params.invalid("systemPrompt", "must be that with which the session is open, or close it")
         if self._folders.get(session_id, []) != folders:
             await session.use_folders(self._agents.wanted, folders)
             self._folders[session_id] = folders
         return session
 
     async def _opened(
-        self, cwd: str, stored: str | None, folders: Sequence[str], servers: str | None, words: Sequence[str] = ()
+        self,
+        cwd: str,
+        stored: str | None,
+        folders: Sequence[str],
+        servers: str | None,
+        prompt: Sequence[str],
+        words: Sequence[str] = (),
     ) -> Session:
         """Return a session with an agent of its own, a stored one or a new one, with these folders and servers.
 
-        Its command line has `words`, too. Cancelled, a new agent is ended, and one that outlives this is left.
+        Its command line has the options of the client's system prompt, and `words`. Cancelled, a new agent is ended,
+        and one that outlives this is left.
         """
-        flags = [*words, *(word for folder in folders for word in ("--add-dir", folder))]
+        flags = [*words, *prompt, *(word for folder in folders for word in ("--add-dir", folder))]
         opened = await self._agents.agent_of(cwd, stored, flags, servers)
         core = self._attended(opened)
         try:
+            if prompt and is_other(opened.other_options):
+                text = f"params.systemPrompt: the agent {opened.name} of this session works with another one: close it"
+                raise RequestError(INVALID_PARAMS, text, {"errorCode": "invalid_field", "path": "params.systemPrompt"})
             session = await open_session(core, cwd, self._outbox, self._client, self._nursery, self._files)
             if opened.name is not None:
                 await session.adopt(opened.name, self._agents.wanted, opened.other_options, folders)
@@ -561,6 +606,7 @@ class Connection:
         self._sessions[session.id] = session
         self._folders[session.id] = folders
         self._servers[session.id] = servers
+        self._prompts[session.id] = prompt
         self._nursery.start_soon(self._attend, session)
         if servers is not None:
             await session.use_servers(servers)
@@ -582,6 +628,7 @@ class Connection:
             del self._sessions[session.id]
             del self._folders[session.id]
             del self._servers[session.id]
+            del self._prompts[session.id]
         session.ended(session.core.end_text)
 
     async def _close(self, params: Params) -> dict[str, object]:

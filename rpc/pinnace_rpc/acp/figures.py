@@ -6,7 +6,7 @@ not know turns.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from pinnace_agent.core.json_access import as_amount, as_array, as_object
 from pinnace_rpc.acp.core import EditorAgent, Record
@@ -18,6 +18,7 @@ from pinnace_rpc.acp.translation.shown import (
     ModeChanged,
     OptionsChanged,
     Shown,
+    Spent,
     UsageChanged,
 )
 from pinnace_rpc.acp.translation.stop_reasons import refusal
@@ -25,6 +26,17 @@ from pinnace_rpc.acp.translation.stop_reasons import refusal
 _log: Final = logging.getLogger("pinnace.acp")
 
 _COMPACT: Final = Command("compact", "Summarise the conversation so far", "instructions")
+
+
+# Of `Spent`, in its order.
+_KINDS: Final = ("input", "output", "cacheRead", "cacheWrite")
+
+
+class _Totals(NamedTuple):
+    """What a session has used in all."""
+
+    session: object
+    tokens: Spent
 
 
 class Figures:
@@ -49,6 +61,9 @@ class Figures:
         self._levels = settings.levels
         self.commands: Sequence[Command] | None = None
         self._usage: UsageChanged | None = None
+        self._totals: _Totals | None = None
+        self._counted: _Totals | None = None
+        """What was used before the present turn."""
         self.is_changing = False
         """The client changes an option, and learns of the result by the response."""
 
@@ -109,6 +124,13 @@ class Figures:
 
         self.ask("get_session_stats", take)
 
+    def take_spent(self) -> Spent | None:
+        """Return what was used since the last call, as far as it was read; None: not known, or of another session."""
+        former, self._counted = self._counted, self._totals
+        if former is None or self._totals is None or former.session != self._totals.session:
+            return None
+        return Spent(*(now - before for now, before in zip(self._totals.tokens, former.tokens, strict=True)))
+
     def ask(self, command: str, then: Callable[[Json], None]) -> None:
         """Read something; what the agent refuses to say counts as nothing."""
 
@@ -143,6 +165,11 @@ class Figures:
             self._show(CommandsChanged(commands))
 
     def _take_usage(self, data: Json) -> None:
+        tokens = as_object((as_object(data.get("session")) or {}).get("tokens")) or {}
+        counts = [tokens.get(name) for name in _KINDS]
+        whole = [count for count in counts if isinstance(count, int)]
+        self._totals = _Totals(data.get("sessionId"), Spent(*whole)) if len(whole) == len(counts) else None
+        self._counted = self._counted or self._totals  # read first when the session is opened, before any prompt
         usage = as_object(data.get("contextUsage")) or {}
         used, size = usage.get("tokens"), usage.get("contextWindow")
         if isinstance(used, int) and isinstance(size, int):

@@ -87,7 +87,7 @@ class Session:
         self._translation = translation
         self._translator = Translator()
         self._updates = translation.updates(cwd, self._abilities)
-        self._lifecycle = translation.lifecycle(outbox, self._emit)
+        self._lifecycle = translation.lifecycle(outbox, self._emit, self._abilities)
         self._dialogs = OpenDialogs(self.id, cwd, outbox, core.post, self._emit, self._note_waiting, client)
         self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[_Held] | None = []

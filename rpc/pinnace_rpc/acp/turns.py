@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from pinnace_rpc.acp.translation.jsonrpc import INVALID_REQUEST, RequestError, RequestId
 from pinnace_rpc.acp.translation.prompts import PromptMessage
+from pinnace_rpc.acp.translation.shown import Spent
 
 MAX_WAITING: Final = 64
 State: TypeAlias = Literal["waiting", "sent", "commanding", "running", "settling"]
@@ -38,6 +39,8 @@ class PromptTurn:
     """Orders to abort it that have no answer."""
     returned: list[str] = field(default_factory=list[str])
     """Messages that were steered into it and did not reach the model."""
+    spent: Spent | None = None
+    """What it has used, once it is over; None: not known."""
 
 
 class Turns:

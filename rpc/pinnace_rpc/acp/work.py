@@ -255,6 +255,7 @@ class Work:
         for shown in self._translator.close():
             self._show(shown)
         self._turns.end()
+        turn.spent = self._figures.take_spent()
         outcome = TurnResult("cancelled", {}) if turn.is_cancelled else outcome
         # A steered message may have begun work behind the run of the turn.
         self._lifecycle.end(turn, outcome, continues=self.is_active)
@@ -306,7 +307,7 @@ class Work:
         turn = self._turns.active
         if turn is None or turn.state != "running":
             self._set_active(is_active=False, outcome=ending(record, self._translator.answer))
-            self._figures.refresh(lambda: None)
+            self._figures.refresh(self._leave_out_of_turns)
             return
         self.is_active = False
         answer = self._translator.answer
@@ -314,6 +315,11 @@ class Work:
             self._take_back(turn, turn.entry, answer)
         else:
             self._settle(turn, ending(record, answer))
+
+    def _leave_out_of_turns(self) -> None:
+        """Count what work that no prompt has begun has used for no turn."""
+        if self._turns.active is None:
+            self._figures.take_spent()
 
     def _take_back(self, turn: PromptTurn, entry: str, answer: Json) -> None:
         """Continue before a prompt that the model has refused: it is no part of the next request."""

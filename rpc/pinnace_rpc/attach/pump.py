@@ -2,7 +2,8 @@
 
 One thread and one `poll`. Each direction has a buffer that is bounded and waits for nothing but its own writer, so a
 stalled reader stalls its direction only. Frames are those of `host/protocol`, which an attach does not load: it handles
-four small messages, and most of what it costs is what it imports. Standard library only. Must not know records.
+four small messages, and most of what it costs is what it imports. Standard library only. Must not know records: what
+does is a `View`, through which all bytes pass where there is one.
 
 Exit codes, after everything that was received is written: the one in the host's last message; 1 if stdout is closed; 75
 if the connection is lost; after a signal as in mode rpc.
@@ -19,7 +20,28 @@ import time
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import NoReturn
+    from typing import NoReturn, Protocol
+
+    class View(Protocol):
+        """What stands between a client and an agent, and changes what both write."""
+
+        is_ready: bool
+        """Whether it takes what the client writes."""
+        failure: str | None
+        """Why it can't be had; None: it can."""
+        to_host: bytearray
+        to_client: bytearray
+        """What is to be written; the pump takes it."""
+
+        def begin(self) -> None:
+            """The agent is attached."""
+
+        def take_client(self, data: bytes) -> None:
+            """Take what the client has written."""
+
+        def take_host(self, data: bytes) -> None:
+            """Take what the agent has written."""
+
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -45,11 +67,21 @@ class ConnectionLost(Exception):
 class Outcome:
     """How an attach has ended."""
 
-    def __init__(self, exit_code: int, error: "str | None" = None, signal_number: "int | None" = None) -> None:
-        """Keep the exit code, what is written to stderr, and the signal that began the end."""
+    def __init__(
+        self,
+        exit_code: int,
+        error: "str | None" = None,
+        signal_number: "int | None" = None,
+        subagent: "Mapping[str, object] | None" = None,
+    ) -> None:
+        """Keep the exit code, what is written to stderr, the signal that began the end, and what can't be attached to.
+
+        That is a sub-agent, of which its agent's client can have a view. Nothing of stdin was read then.
+        """
         self.exit_code = exit_code
         self.error = error
         self.signal_number = signal_number
+        self.subagent = subagent
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
@@ -72,15 +104,17 @@ def message(record: "Mapping[str, object]") -> bytes:
 class Pump:
     """One attach, from its first message to its exit code."""
 
-    def __init__(self, connection: socket.socket, first: bytes, intent: str) -> None:
+    def __init__(self, connection: socket.socket, first: bytes, intent: str, view: "View | None" = None) -> None:
         """Prepare.
 
         Args:
             connection: To the host. Becomes non-blocking.
             first: The first message, in its frame.
             intent: What the end of stdin and signals ask for: `detach` or `end`.
+            view: Through which the bytes of both directions pass; None: they pass as they are.
         """
         connection.setblocking(False)
+        self._view = view
         self._connection = connection
         self._intent = intent
         self._to_host = bytearray(first)
@@ -170,6 +204,8 @@ class Pump:
 
     def _reads_stdin(self) -> bool:
         # What is not accepted reads nothing, so another attach can read it.
+        if self._view is not None and not (self._view.is_ready and len(self._to_stdout) < _BUFFERED_BYTES):
+            return False  # it may answer a command itself
         return self._is_accepted and self._is_reading and self._is_writing and len(self._to_host) < _BUFFERED_BYTES
 
     def _timeout_ms(self) -> "int | None":
@@ -205,12 +241,32 @@ class Pump:
             data = b""  # a terminal that is gone
         if data:
             self._last_byte = data[-1:]
-            self._to_host += frame(b"d", data)
+            self._pass_on(data)
             return
         self._is_reading = False
         if self._last_byte != b"\n":
-            self._to_host += frame(b"d", b"\n")
+            self._pass_on(b"\n")
         self._ask_for_end(at_once=False)
+
+    def _pass_on(self, data: bytes) -> None:
+        """Write to the host what the client has written."""
+        if self._view is None:
+            self._to_host += frame(b"d", data)
+        else:
+            self._view.take_client(data)
+            self._take_viewed(self._view)
+
+    def _take_viewed(self, view: "View") -> None:
+        """Take what a view has for either side."""
+        for start in range(0, len(view.to_host), MAX_FRAME_BYTES):
+            self._to_host += frame(b"d", bytes(view.to_host[start : start + MAX_FRAME_BYTES]))
+        view.to_host.clear()
+        if self._has_stdout:
+            self._to_stdout += view.to_client
+        view.to_client.clear()
+        if view.failure is not None and self._end is None:
+            self._end = Outcome(EXIT_FAILED, view.failure)
+            self._is_connected = False
 
     def _send(self) -> None:
         try:
@@ -248,7 +304,10 @@ class Pump:
                 piece = received[: self._data_left]
                 del received[: len(piece)]
                 self._data_left -= len(piece)
-                if self._has_stdout:
+                if self._view is not None:
+                    self._view.take_host(bytes(piece))
+                    self._take_viewed(self._view)
+                elif self._has_stdout:
                     self._to_stdout += piece
                 continue
             if len(received) < _HEADER_BYTES:
@@ -272,9 +331,13 @@ class Pump:
             kind = record["type"]
             if kind == "accepted":
                 self._is_accepted = True
+                if self._view is not None:
+                    self._view.begin()
+                    self._take_viewed(self._view)
             elif kind in ("refused", "ended"):
                 error = record["error"]
-                self._end = Outcome(int(record["exitCode"]), None if error is None else str(error))
+                text, subagent = None if error is None else str(error), record.get("subagent")
+                self._end = Outcome(int(record["exitCode"]), text, None, subagent)
                 self._is_connected = False
         except (ValueError, KeyError, TypeError):
             raise ConnectionLost("the host wrote what is no message; it may be of another release") from None

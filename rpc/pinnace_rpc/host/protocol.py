@@ -141,6 +141,9 @@ class Refused(NamedTuple):
 
     exit_code: int
     error: str
+    subagent: Mapping[str, object] | None = None
+    """Of an attach to a sub-agent: what the list of agents has of it, with its agent as `agent`, so that the client can
+    attach to that and show this one alone. A release that does not know it has the error."""
 
 
 class Ended(NamedTuple):
@@ -340,6 +343,8 @@ def encode_host_control(control: HostControl) -> bytes:
                 record = {**record, "otherOptions": list(control.other_options)}
         case Refused():
             record = {"type": "refused", "exitCode": control.exit_code, "error": control.error}
+            if control.subagent is not None:
+                record = {**record, "subagent": control.subagent}
         case Ended():
             record = {"type": "ended", "exitCode": control.exit_code, "error": control.error}
         case Answer():
@@ -359,7 +364,8 @@ def parse_host_control(payload: bytes) -> HostControl:
             other = () if fields.is_absent("otherOptions") else fields.words("otherOptions")
             return Accepted(fields.number("version"), fields.text("release"), fields.name("agent"), other)
         case "refused":
-            return Refused(fields.number("exitCode", most=255), fields.text("error"))
+            subagent = None if fields.is_absent("subagent") else fields.mapping("subagent")
+            return Refused(fields.number("exitCode", most=255), fields.text("error"), subagent)
         case "ended":
             return Ended(fields.number("exitCode", most=255), fields.optional_text("error"))
         case _:
@@ -477,14 +483,17 @@ class _Fields:
         return tuple(cast("list[str]", values))  # cast: checked one by one
 
     def environment(self, name: str) -> dict[str, str]:
-        value = self.record.get(name)
-        if not isinstance(value, dict):
-            raise HostProtocolError(f"{name} must be an object")
-        members = cast("dict[str, object]", value)  # cast: JSON has no other keys
+        members = self.mapping(name)
         for key, each in members.items():
             if not key or "=" in key or "\0" in key or not isinstance(each, str) or "\0" in each:
                 raise HostProtocolError(f"{name} must hold names without '=' and NUL, and strings without NUL")
         return cast("dict[str, str]", members)  # cast: checked one by one
+
+    def mapping(self, name: str) -> Mapping[str, object]:
+        value = self.record.get(name)
+        if not isinstance(value, dict):
+            raise HostProtocolError(f"{name} must be an object")
+        return cast("dict[str, object]", value)  # cast: JSON has no other keys
 
     def _list(self, name: str) -> list[object]:
         value = self.record.get(name)

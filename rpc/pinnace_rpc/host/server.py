@@ -115,9 +115,10 @@ class MakeAgent(Protocol):
 class RequestRefused(Exception):
     """A request can't be fulfilled. The text is for the user."""
 
-    def __init__(self, text: str, exit_code: int = EXIT_FAILED) -> None:
+    def __init__(self, text: str, exit_code: int = EXIT_FAILED, subagent: Mapping[str, object] | None = None) -> None:
         super().__init__(text)
         self.exit_code = exit_code
+        self.subagent = subagent
 
 
 class Host:
@@ -240,7 +241,7 @@ class Host:
             else:
                 await _send(stream, Answer(await self._perform(request)))
         except RequestRefused as error:
-            await _send(stream, Refused(error.exit_code, str(error)))
+            await _send(stream, Refused(error.exit_code, str(error), error.subagent))
         except (HostProtocolError, LocationError) as error:
             await _send(stream, Refused(EXIT_USAGE, str(error)))
 
@@ -381,12 +382,13 @@ class Host:
         if agent is not None and request.is_new:
             raise RequestRefused(f"there is an agent {agent.name}", EXIT_USAGE)
         if agent is None:
+            if (found := self._child(request.session or request.agent or "")) is not None:
+                above, child = found
+                text = f"{child} is a sub-agent of {above.name}, which answers for it: attach to {above.name}"
+                row = next(each for each in above.children if each["agentId"] == child)
+                raise RequestRefused(text, subagent={**row, "agent": above.name})
             if request.since is not None:
                 raise RequestRefused("there is no such agent, and so no record since the cursor")
-            if (found := self._child(request.session or request.agent or "")) is not None:
-                raise RequestRefused(
-                    f"{found[1]} is a sub-agent of {found[0].name}, which answers for it: attach to {found[0].name}"
-                )
             agent = self._create(request, make)
         elif request.profile is not None and request.profile != agent.details.profile:
             raise RequestRefused(f"the protocol of {agent.name} is {agent.details.profile}, fixed at its start")

@@ -110,6 +110,8 @@ class Options(NamedTuple):
     """A text, or the path of a file."""
     append_system_prompt: tuple[str, ...] = ()
     """Each a text, or the path of a file."""
+    client_prompt: str | None = None
+    """A text of the client's behind all of these, which replaces none."""
     skills: tuple[str, ...] = ()
     """Paths of files or folders."""
     prompt_templates: tuple[str, ...] = ()

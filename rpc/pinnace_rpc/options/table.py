@@ -259,6 +259,12 @@ _PROMPT_AND_TOOLS: Final = Group(
             completed="file",
             repeats=True,
         ),
+        Option(
+            ("--client-prompt",),
+            "client_prompt",
+            "For clients: append this text to the prompt, behind APPEND_SYSTEM.md or what replaces it.",
+            "TEXT",
+        ),
         _flag(
             "--no-context-files", "-nc", field="no_context_files", help="Leave out AGENTS.md and other context files."
         ),

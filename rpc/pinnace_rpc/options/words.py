@@ -24,10 +24,10 @@ ROWS: "Sequence[tuple[str, str, str, str | None, Sequence[str]]]" = (
 """Name, field, help, metavar of the value or None, the values there are or none."""
 
 TAKING_VALUES = frozenset(
-    "--add-dir --api-key --api-key-fd --api-key-file --append-system-prompt --exclude-tools --exit-codes "
-    "--export --export-branch --extension --fork --format --hosted --log-file --max-cost --max-run-seconds "
-    "--max-turns --message-id --mode --model --models --name --on-restore --prompt-template --protocol "
-    "--provider --result-file --sandbox --sandbox-network --session --session-dir --session-id --skill "
+    "--add-dir --api-key --api-key-fd --api-key-file --append-system-prompt --client-prompt --exclude-tools "
+    "--exit-codes --export --export-branch --extension --fork --format --hosted --log-file --max-cost "
+    "--max-run-seconds --max-turns --message-id --mode --model --models --name --on-restore --prompt-template "
+    "--protocol --provider --result-file --sandbox --sandbox-network --session --session-dir --session-id --skill "
     "--system-prompt --theme --thinking --tool-approval --tools --tui-mode --use-theme -e -n -t -xt".split()
 )
 """Agent flags with a value. By name, since their table loads more than an attach; a test compares."""

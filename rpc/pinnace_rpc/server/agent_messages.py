@@ -1,6 +1,10 @@
-"""The sub-agents of a session as clients see them, and the messages that a client gives one (R-SUB-07, R-SUB-10)."""
+"""The sub-agents of a session as clients see them, and the messages that a client gives one.
 
-from collections.abc import Mapping
+A message is answered when it is on the disk: what was accepted outlives a loss of power, too. Until then it is not sent
+to the sub-agent, and nothing shows it. Rules R-SUB-07, R-SUB-10, R-SUB-12.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pinnace_agent.core.json_access import as_array, as_object
@@ -10,34 +14,77 @@ from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.ports import AgentReads
+    from pinnace_agent.session.conversation import Session
+    from pinnace_agent.session.store.save_error import SaveError
     from pinnace_spec.records import commands as cmd
+
+OnAnswer = Callable[[Mapping[str, object] | errors.ProtocolError], None]
 
 
 def shown_agents(agent: "AgentReads") -> list[Mapping[str, object]]:
     """Return the sub-agents of the session, as `list_agents` answers them."""
-    session = agent.session
+    return _shown_agents(agent, agent.session)
+
+
+def _shown_agents(agent: "AgentReads", session: "Session") -> list[Mapping[str, object]]:
     if (children := agent.profile.children) is None:
         return listed_children(session.tree.entries, session.id, session.path)
     return listed_children(session.tree.entries, session.id, session.path, children.messages)
 
 
-def give_message(agent: "AgentReads", command: "cmd.MessageAgent") -> Mapping[str, object]:
-    """Give one sub-agent that works a message; one that it was given before is not given again.
+class GivenMessages:
+    """The messages to sub-agents that clients have sent, and that are not answered yet."""
 
-    Raises:
-        ClientError: There is no such sub-agent, its end is decided, it has too many, or that can't be saved.
-    """
-    shown = next((each for each in shown_agents(agent) if each["agentId"] == command.agentId), None)
-    if shown is None:
-        raise errors.ClientError(errors.agent_not_found(command.agentId), errors.ErrorCode.AGENT_NOT_FOUND)
-    for known in as_array(shown.get("messages")):
-        message = as_object(known) or {}
-        if command.messageId is not None and message.get("messageId") == command.messageId:
-            return {"messageId": command.messageId, "state": message["state"]}
-    children = agent.profile.children
-    if shown["state"] != "running" or children is None:
-        text = errors.agent_not_running(command.agentId, str(shown["state"]))
-        raise errors.ClientError(text, errors.ErrorCode.AGENT_NOT_FOUND)
-    message_id = command.messageId or new_message_id()
-    children.message(command.agentId, message_id, command.message)
-    return {"messageId": message_id, "state": "accepted"}
+    def __init__(self) -> None:
+        """Know none."""
+        self._waiting: dict[tuple[str, str], list[OnAnswer]] = {}
+        """By sub-agent and message: their answers, when it is on the disk."""
+
+    def give(self, agent: "AgentReads", ref: int, command: "cmd.MessageAgent", answer: OnAnswer) -> None:
+        """Give one sub-agent that works a message; one that it was given before is not given again.
+
+        Args:
+            agent: The agent that has started it.
+            ref: The command.
+            command: Its fields.
+            answer: Takes the data of the answer, or the error: there is no such sub-agent, its end is decided, it has
+                too many, or that can't be saved. Perhaps at once.
+
+        Raises:
+            ClientError: The same, at once.
+        """
+        agent_id, message_id = command.agentId, command.messageId or new_message_id()
+        if (waiting := self._waiting.get((agent_id, message_id))) is not None:
+            waiting.append(answer)
+            return
+        session, children = agent.session, agent.profile.children
+        shown = next((each for each in shown_agents(agent) if each["agentId"] == agent_id), None)
+        if shown is None:
+            raise errors.ClientError(errors.agent_not_found(agent_id), errors.ErrorCode.AGENT_NOT_FOUND)
+        is_new = _state_of(shown, message_id) is None
+        if is_new:
+            if shown["state"] != "running" or children is None:
+                text = errors.agent_not_running(agent_id, str(shown["state"]))
+                raise errors.ClientError(text, errors.ErrorCode.AGENT_NOT_FOUND)
+            children.take_message(agent_id, message_id, command.message)
+        self._waiting[agent_id, message_id] = [answer]
+
+        def saved(failure: "SaveError | None") -> None:
+            if is_new and children is not None:
+                children.decide_message(agent_id, message_id, is_saved=failure is None)
+            outcome: Mapping[str, object] | errors.ProtocolError
+            if failure is not None:
+                outcome = errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED)
+            else:  # its sub-agent may have ended meanwhile, and has returned it then
+                found = [each for each in _shown_agents(agent, session) if each["agentId"] == agent_id]
+                outcome = {"messageId": message_id, "state": _state_of(found[0], message_id)}
+            for each in self._waiting.pop((agent_id, message_id)):
+                each(outcome)
+
+        agent.when_saved(ref, saved)
+
+
+def _state_of(shown: Mapping[str, object], message_id: str) -> object:
+    """Return what became of a message to a sub-agent; None: it was not given that."""
+    messages = (as_object(each) or {} for each in as_array(shown.get("messages")))
+    return next((each["state"] for each in messages if each.get("messageId") == message_id), None)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.shells import ShellCommand
     from pinnace_agent.engine.ports import AgentReads, CommandSink, MessageReader
     from pinnace_agent.session.store.save_error import SaveError
+    from pinnace_rpc.server.agent_messages import GivenMessages
     from pinnace_rpc.server.completing import Completing
     from pinnace_rpc.server.logins import LoginCommand, Logins
     from pinnace_spec.records import commands as cmd
@@ -91,6 +92,7 @@ class OpenCommands:
         self.slow_reads = SlowReads()
         self._completing: Completing | None = None
         self._logins: Logins | None = None
+        self._given: GivenMessages | None = None
         self.is_ending = False
         """Whether the agent has begun to end, other than in a drain: it begins no work."""
         self.defect: str | None = None
@@ -248,7 +250,21 @@ class OpenCommands:
     def perform(self, ref: int, agent: "AgentReads") -> None:
         """Execute a settings command and answer it."""
         pending = self._pending[ref]
-        self._answer(ref, lambda: SETTINGS[pending.name](agent, pending.command))
+        if pending.name == "message_agent":
+            self._give_message(ref, agent, cast("cmd.MessageAgent", pending.command))  # the model of this name
+        else:
+            self._answer(ref, lambda: SETTINGS[pending.name](agent, pending.command))
+
+    def _give_message(self, ref: int, agent: "AgentReads", command: "cmd.MessageAgent") -> None:
+        """Give a sub-agent a message, which is answered when it is on the disk."""
+        if self._given is None:
+            from pinnace_rpc.server.agent_messages import GivenMessages  # with the first one
+
+            self._given = GivenMessages()
+        try:
+            self._given.give(agent, ref, command, partial(self._end_read, ref))
+        except errors.ClientError as error:
+            self._fail(ref, error)
 
     def _answer(self, ref: int, work: Callable[[], Mapping[str, object] | None]) -> None:
         """Answer with the data that `work` returns, or with the error that it raises: every command is answered."""

@@ -22,6 +22,7 @@ from pinnace_statechart.effects import View
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.extensions import CommandInfo
     from pinnace_agent.engine.ports import AgentReads
+    from pinnace_agent.session.cache_misses import FindModel
     from pinnace_agent.session.queue.history import ReturnedMessage
     from pinnace_spec.records import commands as cmd
 
@@ -97,7 +98,12 @@ def get_messages(read: Read) -> Data:
 
 def get_last_assistant_text(read: Read) -> Data:
     """The text of the newest answer; one that was aborted while it was empty is skipped."""
-    for message in read.agent.session.newest_first():
+    return last_assistant_text(read.agent.session)
+
+
+def last_assistant_text(session: Session) -> Data:
+    """Return what `get_last_assistant_text` answers of a session."""
+    for message in session.newest_first():
         if message["role"] == "assistant" and (message["content"] or message["stopReason"] != "aborted"):
             return {"text": _text(message).strip() or None}
     # DEVIATION D-10: null, as published.
@@ -178,16 +184,20 @@ def get_branch_messages(read: Read) -> Data:
 
 def get_session_stats(read: Read) -> Data:
     """Counts, tokens and cost of the context and of the whole session, what a cache missed; how full the context is."""
+    return session_stats(read.agent.session, read.agent.profile.registry.find)
+
+
+def session_stats(session: Session, find_model: "FindModel") -> Data:
+    """Return what `get_session_stats` answers of a session."""
     from pinnace_agent.compaction.threshold import context_usage  # not at start: it loads all modules of compaction
     from pinnace_agent.session.totals import message_counts
     from pinnace_agent.session.warming_totals import cache_stats
 
-    session = read.agent.session
     data: dict[str, object] = {
         "sessionId": session.id,
         **session.meter.counts(),
         "session": {**message_counts(session.tree.kinds), **session.totals.of(session.tree.entries)},
-        **cache_stats(session, read.agent.profile.registry.find),
+        **cache_stats(session, find_model),
     }
     if (path := session.path) is not None:
         data["sessionFile"] = path

@@ -1,6 +1,7 @@
 """Settings commands, which take effect at once: the next request uses the new value.
 
-Validation comes before any change. A change is emitted before its answer. Must not await.
+Validation comes before any change. A change is emitted before its answer. Must not await. `message_agent`, whose answer
+waits for the disk, is not among them (`agent_messages`).
 """
 
 from collections.abc import Callable, Mapping
@@ -100,13 +101,6 @@ def cancel_agent(agent: "AgentReads", command: "cmd.CancelAgent") -> Data:
     return None
 
 
-def message_agent(agent: "AgentReads", command: "cmd.MessageAgent") -> Data:
-    """Give one sub-agent that works a message."""
-    from pinnace_rpc.server.agent_messages import give_message  # not at start
-
-    return give_message(agent, command)
-
-
 def set_label(agent: "AgentReads", command: "cmd.SetLabel") -> Data:
     """Label an entry of the session, or remove its label."""
     if agent.session.tree.find(command.entryId) is None:
@@ -128,6 +122,5 @@ SETTINGS: Final[Mapping[str, Callable[..., Data]]] = {
         set_label,
         abort_tool,
         cancel_agent,
-        message_agent,
     )
 }

@@ -436,6 +436,7 @@ def _resource_choice(options: Options, cwd: Path) -> ResourceChoice:
         directories=_directories(options.directories, cwd),
         base=None if options.system_prompt is None else _read(options.system_prompt, cwd),
         appended=tuple(_read(argument, cwd) for argument in options.append_system_prompt),
+        added=options.client_prompt,
         approved=options.approved,
         packages=options.extensions,
     )

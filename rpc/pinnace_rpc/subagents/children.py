@@ -2,7 +2,7 @@
 
 A sub-agent is begun in the session before it is started, and ended in it, with its usage, when its process has ended:
 so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it. Rules R-SUB-01
-to R-SUB-06, R-SUB-08 to R-SUB-10.
+to R-SUB-06, R-SUB-08 to R-SUB-10, R-SUB-12.
 """
 
 import sys
@@ -16,13 +16,19 @@ import trio
 
 from pinnace_agent.config.configuration import Configuration
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_agent.core.ports.children import MESSAGE_WORDS, TASK_WORDS, ChildRefused, ChildReport, ChildRequest
+from pinnace_agent.core.ports.children import (
+    ASKED_BY,
+    MESSAGE_WORDS,
+    TASK_WORDS,
+    ChildRefused,
+    ChildReport,
+    ChildRequest,
+)
 from pinnace_agent.core.surroundings import environment, is_embedded
 from pinnace_agent.core.trace_context import TRACE_VARIABLES
 from pinnace_agent.files.paths import gated_project_files
 from pinnace_agent.session.child_agents import (
     CHILD_BEGUN,
-    CHILD_MESSAGE,
     ChildBegun,
     ChildEnd,
     ChildMessage,
@@ -30,7 +36,9 @@ from pinnace_agent.session.child_agents import (
     child_ended,
     child_file,
     child_remains,
+    drop_child_message,
     ended_messages,
+    keep_child_message,
     shown_child,
     take_back,
     usage_of,
@@ -306,8 +314,8 @@ class Children:
         running.cancellation.cancel()
         return True
 
-    def message(self, agent_id: str, message_id: str, text: str) -> None:
-        """Give one that works a message; see the port.
+    def take_message(self, agent_id: str, message_id: str, text: str) -> None:
+        """Take a message to one that works; see the port.
 
         Raises:
             ClientError: See the port.
@@ -323,15 +331,27 @@ class Children:
             raise errors.ClientError(errors.QUEUE_FULL, errors.ErrorCode.QUEUE_FULL)
         session = self._agent.session
         kept: ChildMessage = {"agentId": agent_id, "parentId": session.id, "messageId": message_id, "text": text}
-        if (failure := session.accept_custom(CHILD_MESSAGE, kept)) is not None:
+        if (failure := keep_child_message(session, kept)) is not None:
             raise errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED)
-        running.mailbox.accept(message_id, text)
+        running.mailbox.take(message_id, text)
+
+    def decide_message(self, agent_id: str, message_id: str, *, is_saved: bool) -> None:
+        """Accept a message that was taken, or drop it; see the port."""
+        running = self._running.get(agent_id)
+        if running is None or running.has_ended:
+            return
+        if is_saved:
+            running.mailbox.accept(message_id)
+        else:
+            assert self._agent is not None
+            running.mailbox.drop(message_id)
+            drop_child_message(self._agent.session, agent_id, message_id)
         running.outgoing.send_nowait(message_id)
 
-    def messages(self, agent_id: str) -> Mapping[str, MessageState]:
+    def messages(self, agent_id: str) -> Mapping[str, MessageState] | None:
         """Return what became of the messages to one that works; see the port."""
         running = self._running.get(agent_id)
-        return {} if running is None else running.mailbox.states()
+        return None if running is None else running.mailbox.states()
 
     async def _work(
         self, session: Session, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running
@@ -448,7 +468,7 @@ class Children:
             answer: str | None = None
             kinds = as_array(asked.get("optionKinds"))
             if asked.get("method") == "select" and kinds and self._agent.approval.mode != "read-only":
-                title = f"{asked.get('title')}\n\nAsked by the sub-agent {progress.state.agent_id}"
+                title = f"{asked.get('title')}{ASKED_BY}{progress.state.agent_id}"
                 options = [str(each) for each in as_array(asked.get("options"))]
                 answer = await self._agent.approval.ask_for(
                     title, options, {"toolCallId": call_id, "optionKinds": kinds}
@@ -487,6 +507,9 @@ async def _send_messages(running: _Running, process: ChildProcess) -> None:
         def take(answer: Record, message_id: str = message_id) -> None:
             mailbox.answered(message_id, (as_object(answer.get("data")) or {}).get("disposition"))
 
+        if message_id not in mailbox.texts:  # dropped: the end may have waited for it alone
+            process.look_again()
+            continue
         text = f"{MESSAGE_WORDS}{mailbox.texts[message_id]}"
         try:
             await process.ask("steer", take, message=text, messageId=message_id)

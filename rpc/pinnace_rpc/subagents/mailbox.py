@@ -1,9 +1,10 @@
 """The messages to one sub-agent while it works, and the decision that its work is over.
 
 Both are one state, changed by one task at a time without a checkpoint: a message is accepted before the end is decided,
-and then the end waits for it, or it is refused. The sub-agent itself may settle while a message is on its way: it
-starts another run for it, and its answer, which precedes the records of that run, takes the settling back. Pure. Rule
-R-SUB-10.
+and then the end waits for it, or it is refused. A message is accepted in two steps: it is taken, and counts when it is
+on the disk, which is when it is sent; one that can't be brought there leaves no trace. The sub-agent itself may settle
+while a message is on its way: it starts another run for it, and its answer, which precedes the records of that run,
+takes the settling back. Pure. Rules R-SUB-10, R-SUB-12.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -21,19 +22,32 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-        """What was accepted, by its id, in the order of its acceptance."""
+        """What was taken, by its id, in the order in which that was."""
         self.is_open: bool = True
         """Whether messages are accepted: the end is not decided."""
+        self._unsaved: set[str] = set()
         self._unanswered: set[str] = set()
         self._delivered: set[str] = set()
         self._refused: set[str] = set()
         self._is_settled = False
 
-    def accept(self, message_id: str, text: str) -> None:
-        """Accept a message, which must be new. Only while the mailbox is open."""
+    def take(self, message_id: str, text: str) -> None:
+        """Take a message, which must be new, and let the end wait for it. Only while the mailbox is open."""
         assert self.is_open
         self.texts[message_id] = text
+        self._unsaved.add(message_id)
         self._unanswered.add(message_id)
+
+    def accept(self, message_id: str) -> None:
+        """Accept a message that was taken, since it is on the disk: it may be sent."""
+        self._unsaved.discard(message_id)
+
+    def drop(self, message_id: str) -> None:
+        """Drop a message that was taken, since it can't be saved."""
+        if message_id in self._unsaved:
+            del self.texts[message_id]
+            self._unsaved.remove(message_id)
+            self._unanswered.remove(message_id)
 
     @property
     def waiting(self) -> int:
@@ -77,8 +91,8 @@ class Mailbox:
         self.is_open = False
 
     def states(self) -> "Mapping[str, MessageState]":
-        """Return what became of each message so far."""
-        return {each: self._state(each) for each in self.texts}
+        """Return what became of each message that was accepted, so far."""
+        return {each: self._state(each) for each in self.texts if each not in self._unsaved}
 
     def _state(self, message_id: str) -> "MessageState":
         if message_id in self._delivered:

@@ -111,7 +111,7 @@ class ChildProcess:
             raise ChildGone(self.why_gone()) from error
 
     async def until(self, is_true: Callable[[], bool]) -> None:
-        """Wait until something holds, which only a record can change.
+        """Wait until something holds, which only a record can change, or what then calls `look_again`.
 
         Raises:
             ChildGone: The process has ended before.
@@ -134,13 +134,13 @@ class ChildProcess:
                 decoder.receive_data(bytes(data))
                 for line in decoder.lines():
                     self._take(line)
-                self._ring()
+                self.look_again()
                 await self._wait_for_room()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         finally:
             self.is_gone = True
-            self._ring()
+            self.look_again()
 
     async def _wait_for_room(self) -> None:
         if not self._is_ending:  # an end never waits for what reads the records
@@ -170,7 +170,8 @@ class ChildProcess:
             if (on_answer := self._on_answers.get(identity)) is not None:
                 on_answer(record)
 
-    def _ring(self) -> None:
+    def look_again(self) -> None:
+        """Have those that wait see what is so now."""
         self._news.set()
         self._news = trio.Event()
 

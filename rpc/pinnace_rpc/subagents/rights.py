@@ -28,7 +28,8 @@ the servers that an editor has given, and the keys of collectors."""
 
 PASSED_ON: Final = frozenset(
     {
-        *("models", "system_prompt", "append_system_prompt", "skills", "prompt_templates", "no_skills"),
+        *("models", "system_prompt", "append_system_prompt", "client_prompt", "skills", "prompt_templates"),
+        "no_skills",
         *("no_prompt_templates", "no_context_files", "directories", "extensions", "no_extensions", "no_mcp"),
         *("keeps_going", "sandbox", "sandbox_network", "extension_flags", "exclude_tools", "is_offline"),
     }

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from pinnace_agent.session.child_agents import take_back
+from pinnace_agent.session.child_agents import (
+    CHILD_BEGUN,
+    ChildMessage,
+    drop_child_message,
+    keep_child_message,
+    listed_children,
+    take_back,
+)
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.history import QueueHistory
 from pinnace_agent.session.queue.operations import QueuedMessage, add
@@ -66,6 +73,28 @@ def test_a_file_that_takes_nothing_keeps_its_queue(file: Path) -> None:
 
     assert ["m1"] == take_back(file, ["m1"])
     assert before == file.read_bytes()
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_a_message_that_is_dropped_is_unknown(tmp_path: Path, is_newest: bool) -> None:
+    """R-SUB-12: taken out of the file where that can be, else marked there; it may be given again."""
+    session = Library(None).make_at(tmp_path / "parent.jsonl", str(tmp_path))
+    child = "01234567-89ab-cdef-0123-456789abcdef"
+    session.accept_custom(CHILD_BEGUN, {"agentId": child, "parentId": session.id, "task": "count"})
+    message: ChildMessage = {"agentId": child, "parentId": session.id, "messageId": "m", "text": "masts"}
+    keep_child_message(session, message)
+    if not is_newest:
+        session.keep_custom("other", {})
+    drop_child_message(session, child, "m")
+    assert session.file is not None
+    has_it = "masts" in (tmp_path / "parent.jsonl").read_text()
+    [dropped] = listed_children(session.tree.entries, session.id, session.path)
+    keep_child_message(session, message)
+    [again] = listed_children(session.tree.entries, session.id, session.path)
+    session.file.abandon()
+
+    assert (is_newest, None) == (not has_it, dropped.get("messages"))
+    assert [{"messageId": "m", "text": "masts", "state": "accepted"}] == again["messages"]
 
 
 def answer(*calls: str) -> dict[str, Any]:

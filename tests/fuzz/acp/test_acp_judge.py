@@ -88,6 +88,8 @@ FAULTS = {
     "keeps-its-title": ("R-ACP-76", "SES/title"),
     "always-open": ("R-ACP-77", "SES/status"),
     "asks-for-a-login": ("R-ACP-78", "SES/auth-status"),
+    "ignores-system-prompts": ("R-ACP-99", "SES/system-prompt"),
+    "repeats-its-status": ("R-ACP-98", "SES/auth-status"),
     "forgets-messages": ("R-ACP-79", "SUB/given-a-message"),
     "logs-in-anyhow": ("R-ACP-80", "AUT/a-method-that-was-not-offered"),
     "hides-failed-logins": ("R-ACP-81", "AUT/no-server"),
@@ -250,7 +252,7 @@ def test_a_step_that_fails_since_the_script_has_no_answer_left_accuses_no_agent_
     [
         ("{wait: x}", "x.yaml:5: scenarios.0.client.0: expected a step: initialize, "),
         ("{quiet_ms: soon}", "x.yaml:5: scenarios.0.client.0.quiet_ms: expected a number, not 'soon'"),
-        ("{result: {of: a, rules: R-ACP-99}}", "x.yaml:5: scenarios.0.client.0.result.rules: there is no rule"),
+        ("{result: {of: a, rules: R-ACP-199}}", "x.yaml:5: scenarios.0.client.0.result.rules: there is no rule"),
         ("{send: {as: a}}", "x.yaml:5: scenarios.0.client.0.send.0.method: is needed"),
     ],
 )

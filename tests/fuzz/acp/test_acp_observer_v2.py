@@ -43,6 +43,8 @@ RESUME = asked(3, "session/resume", sessionId="s")
 FORM = {"id": 9, "method": "elicitation/create", "params": {"sessionId": "s", "mode": "form"}}
 
 
+STATUS = (asked(4, "auth/status"), answered(4, state="authenticated", _meta={}))
+CHANGED: Message = {"method": "auth/status_update", "params": {"state": "unauthenticated", "accounts": []}}
 SERVES = (
     asked(0, "session/new", mcpServers=[{"type": "acp", "name": "t", "serverId": "t"}]),
     answered(0, sessionId="s"),
@@ -115,6 +117,8 @@ CASES = [
     ([update(RUNNING)], "R-ACP-10"),
     ([*SERVES, inner(7, "another", "r")], "R-ACP-88"),
     ([*SERVES, inner(7, "t", "r"), inner(8, "t", "r")], "R-ACP-88"),
+    ([*STATUS, {**CHANGED, "params": STATUS[1]["result"]}], "R-ACP-98"),
+    ([CHANGED, CHANGED], "R-ACP-98"),
     ([*NEW, FORM], "R-ACP-30"),
     ([*NEW, RESUME, answered(3)], "R-ACP-119"),
     ([*run(RUNNING), *CLOSE], "R-ACP-124"),

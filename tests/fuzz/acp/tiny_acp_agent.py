@@ -292,7 +292,7 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(version, int):
         raise Refused(-32602, "protocolVersion: no number")
     sessions: dict[str, Any] = {"list": {}, "resume": {}, "close": {}, "delete": {}}
-    sessions |= {"fork": {}, "title": {}, "status": {}, "archive": {}}
+    sessions |= {"fork": {}, "title": {}, "status": {}, "archive": {}, "systemPrompt": {}}
     return {
         "protocolVersion": version if is_wrong("any-version") else 1,
         "agentCapabilities": {
@@ -386,7 +386,11 @@ def status(params: dict[str, Any]) -> dict[str, Any]:
 def auth_status(_: dict[str, Any]) -> dict[str, Any]:
     if is_wrong("asks-for-a-login"):
         raise Refused(-32000, "log in first")
-    return {"state": "authenticated" if is_logged_in[0] or is_wrong("keeps-its-status") else "unauthenticated"}
+    status = {"state": "authenticated" if is_logged_in[0] or is_wrong("keeps-its-status") else "unauthenticated"}
+    if is_wrong("repeats-its-status"):
+        write(method="auth/status_update", params=status)
+        write(method="auth/status_update", params=status)
+    return status
 
 
 # Logins.
@@ -488,6 +492,10 @@ async def new(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused(-32602, "cwd: no folder")
     session = Session(f"s{next(numbers)}-{os.getpid()}", cwd)
     session.tools = await mcp_tools(params.get("mcpServers", []))
+    if (prompt := params.get("systemPrompt")) and not is_wrong("ignores-system-prompts"):
+        if prompt["mode"] != "append" or any(each["type"] != "text" for each in prompt["content"]):
+            raise Refused(-32602, "systemPrompt: not supported")
+        session.messages += [{"role": "system", "content": each["text"]} for each in prompt["content"]]
     SESSIONS[session.id] = session
     if is_wrong("updates-first"):
         session.show("available_commands_update", availableCommands=[])

@@ -289,6 +289,25 @@ def test_opening_a_session_with_other_options_lowers_no_guard(editors: Begin) ->
     assert "only a choice of another mode lowers that" in said(second, session)
 
 
+def test_an_agent_at_work_keeps_its_system_prompt_and_is_met_by_the_same_alone(editors: Begin) -> None:
+    """R-ACP-99: one that can't be applied opens nothing."""
+    one = editors([{"text": "one"}])
+    first = one.start()
+    first.call("initialize", protocolVersion=1)
+    same, other = ({"mode": "append", "content": text(each)} for each in ("Speak of sails.", "Speak of masts."))
+    session = first.call("session/new", cwd=str(one.work), mcpServers=[], systemPrompt=same)["sessionId"]
+    first.call("session/prompt", sessionId=session, prompt=text("Go"))
+    assert first.end() == 0
+    second = one.start()
+    second.call("initialize", protocolVersion=1)
+    fields = {"sessionId": session, "cwd": str(one.work), "mcpServers": []}
+    refused = second.error("session/load", {**fields, "systemPrompt": other})
+    second.call("session/load", **fields, systemPrompt=same)
+
+    assert (-32602, "params.systemPrompt") == (refused["code"], refused["data"]["path"])
+    assert "Speak of sails." in str(one.llm.requests[0].body["messages"][0])
+
+
 def test_a_session_that_an_attached_client_has_open_is_opened_in_an_editor_too(editors: Begin) -> None:
     """An agent that speaks a protocol without what the editor is shown is refused by name."""
     one = editors([{"text": "one", "repeat": -1}])

@@ -16,15 +16,20 @@ from pinnace_fuzz.script import Scripted
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
 
 
+USAGE = {"totalTokens": 15, "inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 0, "cachedWriteTokens": 0}
+"""Of one request, as the scripted model reports it."""
+
+
 def test_a_conversation_is_shown_and_ends(acp: StartAcp, work: Path) -> None:
     script = [
         {"reasoning": "hm", "text": "I look.", "tool_calls": [{"name": "bash", "args": {"command": "echo hello"}}]},
         {"text": ["It says ", "hello."]},
     ]
     agent = acp(script=script)
-    session = opened(agent, work)
+    session = opened(agent, work, plan={})
     result = agent.call("session/prompt", sessionId=session, prompt=text("What does it say?"))
     assert result["stopReason"] == "end_turn"
+    assert result["usage"] == {**USAGE, "totalTokens": 30, "inputTokens": 20, "outputTokens": 10}  # two requests
     assert result["_meta"]["pinnace"]["entryId"]
     shown = agent.updates(session)
     assert agent.text() == "I look.It says hello."
@@ -106,12 +111,13 @@ def test_a_failed_answer_is_an_error_and_the_next_prompt_runs(acp: StartAcp, wor
 def test_prompts_run_one_after_the_other_each_with_its_own_end(acp: StartAcp, work: Path, llm: MakeLlm) -> None:
     server = llm([{"text": "one", "hold": "first"}, {"text": "two"}, {"text": "three"}])
     agent = acp(server=server)
-    session = opened(agent, work)
+    session = opened(agent, work, subagents={})
     requests = [agent.request("session/prompt", sessionId=session, prompt=text(said)) for said in ("a", "b", "c")]
     server.wait_reached("first")
     server.release("first")
     for request in requests:
-        assert agent.response(request)["result"]["stopReason"] == "end_turn"
+        result = agent.response(request)["result"]
+        assert (result["stopReason"], result["usage"]) == ("end_turn", USAGE)
     responses = [message["id"] for message in agent.messages if "result" in message][-3:]
     assert responses == requests
     assert agent.text() == "onetwothree"

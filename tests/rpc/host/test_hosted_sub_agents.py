@@ -100,7 +100,9 @@ def test_kill_9_of_the_agent_has_its_session_decide_a_message_in_progress(folder
         while b"new" not in commands.read_bytes():
             pass
         os.kill(pid, signal.SIGKILL)
-        answers = {each.get("id"): each for each in connection.until(type="response", id="new")}
+        answers: dict[object, Record] = {}
+        while {"known", "new"} - answers.keys():  # what is known waits for the disk
+            answers |= {each.get("id"): each for each in connection.until(type="response")}
         (later,) = connection.ask({"id": "l2", "type": "list_agents"})["data"]["agents"]
         again = connection.ask({**message, "id": "new"})
         row = row_of(host)
@@ -114,8 +116,29 @@ def test_kill_9_of_the_agent_has_its_session_decide_a_message_in_progress(folder
     assert [] == row["subagents"]
 
 
+def view_of(host: HostProcess, name: str) -> "subprocess.Popen[str]":
+    """Attach to a sub-agent by a plain pipe."""
+    program = [*PROGRAM, "attach", name]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(program, env=dict(host.environment), stdin=pipe, stdout=pipe, text=True, cwd=host.folder)
+
+
+def until(view: "subprocess.Popen[str]", **fields: object) -> Record:
+    assert view.stdout is not None
+    while line := view.stdout.readline():
+        record: Record = json.loads(line)
+        if all(record.get(name) == value for name, value in fields.items()):
+            return record
+    raise AssertionError("the view has ended")
+
+
+def messages_of(end: Record) -> list[Record]:
+    messages: list[Record] = end["result"]["details"]["agent"]["messages"]
+    return messages
+
+
 def test_one_that_waits_for_the_user_is_listed_and_stopped_by_the_end_of_its_id(folder: Path) -> None:
-    """R-HST-08: an attach to it, which it has none of its own for, names the agent that answers for it."""
+    """R-HST-08, R-HST-09: an attach to it is one to its agent, which answers for it, and shows it alone."""
     words = words_of(folder, "--tool-approval", "ask")
     with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
         connection.send({"id": "p", "type": "prompt", "message": "delegate"})
@@ -126,17 +149,31 @@ def test_one_that_waits_for_the_user_is_listed_and_stopped_by_the_end_of_its_id(
         row = row_of(host)
         (child,) = row["subagents"]
         identity, file = child["agentId"], child["sessionFile"]
-        attaches = [host.refusal(host.request(session=each)).error for each in (identity, file)]
+        attaches = [host.refusal(host.request(session=each)) for each in (identity, file)]
         other = host.refusal(AgentAction("restart", identity)).error
         program = [*PROGRAM, "agents", "stop", identity[-8:]]
-        stopped = subprocess.run(program, env=dict(host.environment), check=False)
-        seen = connection.until(type="tool_execution_end", toolName="subagent")
+        with view_of(host, identity[-8:]) as view:
+            assert view.stdin is not None
+            asked = until(view, type="extension_ui_request")
+            view.stdin.write('{"id":"g","type":"get_messages"}\n{"id":"m","type":"prompt","message":"masts"}\n')
+            view.stdin.flush()
+            conversation, given = until(view, id="g")["data"]["messages"], until(view, id="m")
+            stopped = subprocess.run(program, env=dict(host.environment), check=False)
+            seen = connection.until(type="tool_execution_end", toolName="subagent")
+            settled = until(view, type="agent_settled")
+            view.stdin.close()
+            left = view.wait(TIMEOUT_S)
         late = host.refusal(AgentAction("stop", identity)).error
 
     assert [] == asks
     assert (True, True) == (row["needsInput"], child["needsInput"])
     assert f"\n└ {identity[-8:]}  needs input  " in table([row])
-    assert [f"{identity} is a sub-agent of main, which answers for it: attach to main"] * 2 == attaches
+    text = f"{identity} is a sub-agent of main, which answers for it: attach to main"
+    assert [(text, {**child, "agent": "main"})] * 2 == [(each.error, each.subagent) for each in attaches]
+    assert asked["title"].endswith(f"Asked by the sub-agent {identity}")
+    assert "Task: count" in str(conversation[0])
+    assert ({"disposition": "queued"}, True, 0) == (given["data"], settled["aborted"], left)
+    assert [("masts", "returned")] == [(each["text"], each["state"]) for each in messages_of(seen[-1])]
     assert f"{identity} is a sub-agent of main, and can be stopped alone" == other
     assert 0 == stopped.returncode
     assert "cancelled" == seen[-1]["result"]["details"]["agent"]["state"]

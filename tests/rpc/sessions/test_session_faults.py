@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.rpc.subagents.test_subagents import call as sub_agent_call
 from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.session.store.lease import Lease
@@ -512,6 +513,12 @@ def slow_disk(gates: MakeGate, llm: object, tmp_path: Path) -> Iterator[tuple[Ag
         yield starter, gate
 
 
+def disk_works_until(gate: ShellGate, is_true: Callable[[], bool]) -> None:
+    while not is_true():
+        with suppress(DriverTimeout):
+            gate.release(timeout_s=0.05)
+
+
 def test_l8_a_prompt_is_answered_when_the_disk_has_it_and_nothing_else_waits(
     slow_disk: tuple[AgentStarter, ShellGate],
 ) -> None:
@@ -551,6 +558,44 @@ def test_l8_a_disk_that_fails_refuses_the_prompt_and_takes_it_out_of_the_branch(
     assert "Input/output error" in refused["error"]
     assert [] == pi.llm.requests
     assert [] == users(messages_of(pi))
+
+
+@pytest.mark.parametrize("word", ["go", "fail"])
+def test_l8_a_message_to_a_sub_agent_is_answered_and_sent_when_the_disk_has_it(
+    slow_disk: tuple[AgentStarter, ShellGate], word: str
+) -> None:
+    """R-SUB-12: until then nothing shows it. One that the disk refuses is not given, and its id is unknown."""
+    start, gate = slow_disk
+    answers = [{"text": "one mast", "match": "Message: masts"}] * (word == "go")
+    script = [sub_agent_call("count"), {"chunks": [{"gate": "g"}, {"text": "two sails"}], "match": "Task: count"}]
+    pi = start([*script, *answers, {"text": "fine"}], "--tools", "+subagent", has_session=True, is_checked=False)
+    pi.send({"id": "p", "type": "prompt", "message": "delegate"})
+    disk_works_until(gate, lambda: bool(pi.found({"type": "tool_execution_update"})))
+    pi.llm.wait_reached("g")
+    [child] = pi.ask("list_agents")["agents"]
+    message = {"type": "message_agent", "agentId": child["agentId"], "message": "masts", "messageId": "m"}
+    pi.send({**message, "id": "first"})
+    pi.send({**message, "id": "again"})
+    gate.wait_reached()
+    [during] = pi.ask("list_agents")["agents"]
+    unanswered = pi.response("first"), pi.response("again")
+    sent = "masts" in Path(child["sessionFile"]).read_text()
+    gate.release(word)
+    answered = [pi.wait_response(each) for each in ("first", "again")]
+    [after] = pi.ask("list_agents")["agents"]
+    pi.llm.release("g")
+    disk_works_until(gate, lambda: bool(pi.found(SETTLED)))
+    [last] = pi.ask("list_agents")["agents"]
+
+    assert ((None, None), False, None) == (unanswered, sent, during.get("messages"))
+    states = [each["state"] for each in (*after.get("messages", ()), *last.get("messages", ()))]
+    if word == "go":
+        assert [{"messageId": "m", "state": "accepted"}] * 2 == [each["data"] for each in answered]
+        assert ["accepted", "delivered"] == states
+    else:
+        assert ["session_not_saved"] * 2 == [each["errorCode"] for each in answered]
+        assert [] == states
+    assert "completed" == last["state"]
 
 
 @pytest.mark.parametrize("word", ["go", "fail"])

@@ -1,8 +1,9 @@
-"""The mailbox of a sub-agent, with every order of what its sender, its pipes and the sub-agent itself may do. R-SUB-10.
+"""The mailbox of a sub-agent, with every order of what its sender, its pipes and the sub-agent itself may do.
 
-The model of the sub-agent is what the rules of queues say of it: a message that comes while it works is queued, one
-that comes when it has settled starts a run, it settles only with an empty queue, and an answer precedes what follows
-from it. Its file has its queue and its conversation, also when it has ended, and another agent may continue with it.
+A message is sent when it is on the disk, which may refuse it. The model of the sub-agent is what the rules of queues
+say of it: a message that comes while it works is queued, one that comes when it has settled starts a run, it settles
+only with an empty queue, and an answer precedes what follows from it. Its file has its queue and its conversation, also
+when it has ended, and another agent may continue with it. Rules R-SUB-10, R-SUB-12.
 All states that can be reached are visited.
 """
 
@@ -23,6 +24,8 @@ class World:
     """A parent with its mailbox, a sub-agent, and the pipes between them."""
 
     mailbox: Mailbox = field(default_factory=Mailbox)
+    unsaved: list[str] = field(default_factory=list[str])
+    """What the disk does not have yet."""
     unsent: list[str] = field(default_factory=list[str])
     """What the sender has not written yet."""
     is_asking: bool = False
@@ -47,13 +50,26 @@ class World:
 
 def accept(world: World) -> None:
     """The client sends a message: the command is carried out in one step."""
-    name = NAMES[len(world.accepted) + world.refused]
+    name = NAMES[len(world.accepted) + len(world.unsaved) + world.refused]
     if world.mailbox.is_open:
-        world.mailbox.accept(name, name)
-        world.accepted.append(name)
-        world.unsent.append(name)
+        world.mailbox.take(name, name)
+        world.unsaved.append(name)
     else:
         world.refused += 1
+
+
+def save(world: World) -> None:
+    """The disk has it, and the client its answer. One that has been returned meanwhile is not sent."""
+    name = world.unsaved.pop(0)
+    world.mailbox.accept(name)
+    world.accepted.append(name)
+    world.unsent.append(name)
+
+
+def not_save(world: World) -> None:
+    """The disk refuses it."""
+    world.mailbox.drop(world.unsaved.pop(0))
+    world.refused += 1
 
 
 def write(world: World) -> None:
@@ -133,7 +149,9 @@ def moves(world: World, *, may_break: bool) -> Iterator[World]:
     """Make every next state."""
     works = not world.is_gone
     possible = {
-        accept: len(world.accepted) + world.refused < len(NAMES),
+        accept: len(world.accepted) + len(world.unsaved) + world.refused < len(NAMES),
+        save: bool(world.unsaved),
+        not_save: bool(world.unsaved) and may_break and not world.is_over,
         write: bool(world.unsent) and not world.is_asking and not world.is_over,
         take: bool(world.to_child) and works,
         deliver: bool(world.queue) and world.is_working and works,
@@ -164,7 +182,9 @@ def test_in_every_order_a_message_is_delivered_once_or_returned(may_break: bool)
         seen.add(world.key())
         box = world.mailbox
         assert len(world.conversation) == len(set(world.conversation))
-        assert set(world.accepted) == set(box.texts)
+        taken = [*world.accepted, *world.unsaved]
+        assert set(taken) == set(box.texts)
+        assert set(world.accepted) == set(box.states())
         after = list(moves(world, may_break=may_break))
         if not world.is_over:
             assert after, "nothing can happen, and the work is not over"
@@ -173,11 +193,11 @@ def test_in_every_order_a_message_is_delivered_once_or_returned(may_break: bool)
             refusals += bool(world.refused)
             returned = box.not_delivered(None)
             returns += bool(returned)
-            assert sorted((*world.conversation, *returned)) == sorted(world.accepted)
+            assert sorted((*world.conversation, *returned)) == sorted(taken)
             assert box.not_delivered(frozenset(world.conversation)) == returned
             assert world.has_failed or world.is_gone or not (returned or world.is_working)
             take_back(world, returned)
-            assert sorted((*continued(world), *returned)) == sorted(world.accepted)
+            assert sorted((*continued(world), *returned)) == sorted(taken)
         ahead += after
 
     assert min(ends, refusals) > 0

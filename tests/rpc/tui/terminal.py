@@ -114,12 +114,16 @@ async def terminal(
     size: tuple[int, int] = (80, 24),
     env: Mapping[str, str] | None = None,
     attached: str | None = None,
+    is_view: bool = False,
     **options: object,
 ) -> AsyncIterator[Screen]:
-    """Open a client on an agent with the offline model; leave it at the end."""
+    """Open a client on an agent with the offline model; leave it at the end.
+
+    With `is_view` on a sub-agent, which works.
+    """
     env = dict(env or environment(folder))
     command = [sys.executable, "-P", "-m", "pinnace_rpc", "--mode", "rpc", "--protocol", "1.5"]
-    flags = ("--provider", "offline", *flags)
+    flags = () if is_view else ("--provider", "offline", *flags)
 
     def connect(dialogs: Dialogs) -> AsyncioClient:
         if attached is not None:
@@ -131,7 +135,8 @@ async def terminal(
         screen = Screen(app, pilot)
         screen.editor.cursor_blink = False
         await screen.until(lambda: "no model" not in screen.line("#footer"))
-        await screen.is_settled()
+        if not is_view:
+            await screen.is_settled()
         yield screen
         await app.leave()
         await app.left.wait()

@@ -779,6 +779,42 @@ def test_a_second_terminal_and_a_host_that_is_killed(tmp_path: Path) -> None:
         shutil.rmtree(runtime, ignore_errors=True)
 
 
+def test_a_terminal_on_a_sub_agent_shows_it_and_answers_its_questions(tmp_path: Path) -> None:
+    """R-HST-09: what it did before and does now; what is typed there is a message to it."""
+    runtime = make_short_folder("pt-")  # the path of a socket is short
+    env = environment(tmp_path, XDG_RUNTIME_DIR=str(runtime))
+    gate = tmp_path / "project" / "gate"
+    os.mkfifo(gate)
+    task = call("subagent", task="run `cat gate`", model="offline/rehearsal")
+    flags = (*script(tmp_path, {"tools": [task]}, {"text": "all is done"}), "--tools", "+subagent")
+
+    async def work() -> None:
+        async with terminal(tmp_path, *flags, "--tool-approval", "ask", env=env, attached="pair") as first:
+            await first.say("delegate")
+            await first.shows("Allow tool: subagent")
+            await first.press("down", "enter")
+            await first.shows("Allow tool: bash")
+            [child] = (await first.app.client.list_agents())["agents"]
+            async with terminal(tmp_path, env=env, attached=child["agentId"], is_view=True) as second:
+                await second.shows("Task: run `cat gate`", "Allow tool: bash")
+                await second.press("down", "enter")
+                await first.until(lambda: not isinstance(first.app.screen, Dialog))
+                await second.until(lambda: not isinstance(second.app.screen, Dialog))
+                await second.say("count to 3")
+                await second.until(lambda: second.editor.text == "")
+                await asyncio.to_thread(gate.write_text, "two sails\n")
+                await second.shows("two sails", "> Message: count to 3", "1 2 3")
+                await second.is_settled()
+            await first.shows("↳ message delivered: count to 3", "all is done")
+
+    try:
+        play(work())
+    finally:
+        stop = [sys.executable, "-P", "-m", "pinnace_rpc", "host", "stop"]
+        subprocess.run(stop, env=env, check=False, cwd=tmp_path, capture_output=True)
+        shutil.rmtree(runtime, ignore_errors=True)
+
+
 CHANGING = """
 def extension(pi):
     @pi.command("change", description="changes")

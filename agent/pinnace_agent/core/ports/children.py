@@ -17,6 +17,8 @@ TASK_WORDS: Final = "Task: "
 """Before the task of an agent in its conversation: with words before it, it is no command, template or skill."""
 MESSAGE_WORDS: Final = "Message: "
 """Before a message to one that works, likewise."""
+ASKED_BY: Final = "\n\nAsked by the sub-agent "
+"""Before the id of one at the end of a question about its call, which the user of the agent above it is asked."""
 
 
 class ChildRequest(NamedTuple):
@@ -105,13 +107,21 @@ class ChildAgents(Protocol):
         """End one alone, whose `run` then returns its end as `cancelled`; return False if none works under the id."""
         ...
 
-    def message(self, agent_id: str, message_id: str, text: str) -> None:
-        """Give one that works a message, which is then delivered, or returned with its end (R-SUB-10).
+    def take_message(self, agent_id: str, message_id: str, text: str) -> None:
+        """Take a message to one that works, into the session; its end waits until that is decided (R-SUB-10).
+
+        It is accepted, or dropped, when it is known whether it is on the disk (`decide_message`).
 
         Raises:
             ClientError: It does not work, or its end is decided; it has too many; or that can't be saved.
         """
 
-    def messages(self, agent_id: str) -> "Mapping[str, MessageState]":
-        """Return what became of the messages to one that works, by their ids."""
+    def decide_message(self, agent_id: str, message_id: str, *, is_saved: bool) -> None:
+        """Accept a message that was taken, which is then delivered, or returned with the end; or drop it (R-SUB-12).
+
+        One that has ended meanwhile has returned it.
+        """
+
+    def messages(self, agent_id: str) -> "Mapping[str, MessageState] | None":
+        """Return what became of the messages to one that works, by their ids; None: none works under the id."""
         ...

@@ -121,9 +121,10 @@ class DurableQueue:
         return MessageFate("handled") if is_handled else None
 
     def when_saved(self, ref: int, answer: Callable[[SaveError | None], None]) -> None:
-        """Answer a repeated message when its first one is on the disk, or with why it is not; at once if it is.
+        """Answer a command when all that the session has is on the disk, or with why it is not; at once if it is.
 
-        A file that was opened may hold what a killed process has only written (R-QUE-14).
+        Such as a message that is repeated: a file that was opened may hold what a killed process has only written
+        (R-QUE-14).
         """
         session = self._session
         if session.file is None or session.file.is_durable:

@@ -22,5 +22,7 @@ class Abilities(NamedTuple):
     """It tracks plans by their ids."""
     children: bool = False
     """It shows sub-agents as sessions of their own."""
+    knows_unstable: bool = False
+    """It has a capability of the unstable schema of its version, so that it knows results of that."""
     files: Sequence[str] = ()
     """What it does with files, as the agent calls it."""

@@ -10,6 +10,7 @@ from pinnace_rpc.acp.translation.shown import (
     InfoChanged,
     Json,
     Noticed,
+    Spent,
     Update,
     UsageChanged,
 )
@@ -50,6 +51,17 @@ def notice(shown: Noticed) -> Update:
     title = shown.title.strip() or shown.severity
     update: Update = {"sessionUpdate": "notice", "severity": shown.severity, "title": title}
     return {**update, "description": shown.description} if shown.description else update
+
+
+def spent(shown: Spent) -> Json:
+    """Return what a turn has used."""
+    return {
+        "totalTokens": sum(shown),
+        "inputTokens": shown.input,
+        "outputTokens": shown.output,
+        "cachedReadTokens": shown.cache_read,
+        "cachedWriteTokens": shown.cache_write,
+    }
 
 
 def usage(shown: UsageChanged) -> Update:

@@ -184,6 +184,15 @@ class Command(NamedTuple):
     """An extension carries it out, and no message of the user comes of it."""
 
 
+class Spent(NamedTuple):
+    """The tokens that the requests of a turn have used, by their kinds."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
 class UsageChanged(NamedTuple):
     """So much of the context is used."""
 

@@ -249,7 +249,7 @@ class Translation(Protocol):
         """Return the updates of a session in a folder."""
         ...
 
-    def lifecycle(self, replies: Replies, emit: Emit) -> Lifecycle:
+    def lifecycle(self, replies: Replies, emit: Emit, abilities: Abilities) -> Lifecycle:
         """Return the lifecycle of a session, whose updates go to `emit`."""
         ...
 

@@ -11,14 +11,16 @@ import sys
 from contextlib import suppress
 
 from pinnace_rpc.attach.finding import NoHost, connect
-from pinnace_rpc.attach.pump import Pump, die_by, message
+from pinnace_rpc.attach.pump import Outcome, Pump, die_by, message
 from pinnace_rpc.options.release import installed_release
 from pinnace_rpc.options.streams import echo
 from pinnace_rpc.options.words import WrongWords, read_words
 
 TYPE_CHECKING = False  # typing has it too, and takes a while to load
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from pinnace_rpc.options.words import AttachWords
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -48,11 +50,29 @@ def main(words: "Sequence[str]") -> int:
         return _refuse(f"the current folder can't be used: {error.strerror}", EXIT_FAILED)
     with connection:
         outcome = Pump(connection, first, asked.on_eof or "end").run()
+    if outcome.subagent is not None:
+        outcome = _view(asked, outcome.subagent, umask)
     if outcome.error is not None:
         _refuse(outcome.error, outcome.exit_code)
     if outcome.signal_number == signal.SIGINT:
         die_by(signal.SIGINT)
     return outcome.exit_code
+
+
+def _view(asked: "AttachWords", subagent: "Mapping[str, object]", umask: int) -> "Outcome":
+    """Attach to the agent of a sub-agent, and show the sub-agent alone."""
+    from pinnace_rpc.attach.child_view import ChildView, why_not_viewed
+
+    if (problem := why_not_viewed(asked, subagent)) is not None:
+        return Outcome(EXIT_USAGE, problem)
+    asked.agent, asked.session = str(subagent["agent"]), None
+    try:
+        first = message(asked.record(os.getcwd(), os.environ, umask, installed_release()))
+        connection = connect(os.environ, starts=False)
+    except NoHost as error:
+        return Outcome(error.exit_code, str(error))
+    with connection:
+        return Pump(connection, first, "detach", ChildView(subagent)).run()
 
 
 def _open_terminal(name: "str | None", flags: "Sequence[str]") -> int:

@@ -583,7 +583,8 @@ class AgentMessageAccepted(TypedDict):
     messageId: str
     """Its name; one that was given none has got one."""
     state: Literal["accepted", "delivered", "returned"]
-    """`accepted` the first time; of one that is repeated, what became of it."""
+    """`accepted` the first time, or `returned` if its sub-agent has ended meanwhile; of one that is repeated, what
+    became of it."""
 
 
 class Replaced(TypedDict):

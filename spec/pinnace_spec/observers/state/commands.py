@@ -25,7 +25,7 @@ SLOW_COMMANDS: Final = (
     TEXT_COMMANDS
     | SESSION_COMMANDS
     | {"bash", "compact", "navigate_tree", "reload"}
-    | {"abort", "export_html", "list_sessions"}
+    | {"abort", "export_html", "list_sessions", "message_agent"}
     | {"login", "logout"}
 )
 """Commands that are answered after their work. All others are answered as soon as they are read."""

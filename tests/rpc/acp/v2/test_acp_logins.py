@@ -273,6 +273,9 @@ def test_a_logout_removes_the_login_and_no_key(editor: Editor, server: Authoriza
     editor.agent.response(editor.log_in("api-key"))
     error = editor.agent.error("session/prompt", sessionId=session, prompt=text("a"))
 
+    changed = [each["params"] for each in editor.agent.messages if each.get("method") == "auth/status_update"]
+    assert accounts[1:] == changed[:1]  # without a question; what the client has is not sent again
+    assert ["unauthenticated", "authenticated"] == [each["state"] for each in changed]
     assert ["xai"] == removed["_meta"]["pinnace"]["providers"]
     assert {"groq": {"type": "api_key", "key": "sk-of-groq"}} == editor.stored()
     assert ("authenticated", [{"label": "xai (login)", "active": True}]) == (

@@ -79,6 +79,7 @@ def test_capabilities_are_objects_and_methods_to_log_in_bring_both_methods(acp2:
             "prompt": {"image": {}, "embeddedContext": {}},
             "mcp": {"stdio": {}, "http": {}, "acp": {}},
             "additionalDirectories": {},
+            "systemPrompt": {"mode": {"override": {}}},
             "delete": {},
             "fork": {},
             "title": {},

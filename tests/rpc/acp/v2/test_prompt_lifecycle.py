@@ -85,7 +85,9 @@ def test_each_end_of_work_has_its_reason_and_the_prompt_stays_accepted(
         assert "no such thing" in end["error"]["message"]
 
     assert (end["stopReason"], bool(end["messageId"])) == (reason, True)
-    assert turn(agent, session, "Again")["stopReason"] == "end_turn"
+    again = turn(agent, session, "Again")
+    used = {"totalTokens": 15, "inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 0, "cachedWriteTokens": 0}
+    assert (again["stopReason"], again["usage"]) == ("end_turn", used)  # not that of the turn before
 
 
 def test_a_limit_is_its_own_reason(acp2: StartAcp, work: Path) -> None:

@@ -6,7 +6,7 @@ Work that no prompt has begun has no response; a detail of the session says that
 from typing import TYPE_CHECKING
 
 from pinnace_rpc.acp.translation.jsonrpc import RequestError
-from pinnace_rpc.acp.translation.parts import details
+from pinnace_rpc.acp.translation.parts import details, spent
 from pinnace_rpc.acp.translation.stop_reasons import TurnResult
 from pinnace_rpc.acp.translation.version import Emit, Outcome, Replies
 
@@ -17,8 +17,15 @@ if TYPE_CHECKING:  # for annotations alone
 class Turns:
     """The lifecycle of one session."""
 
-    def __init__(self, replies: Replies, emit: Emit) -> None:
-        """Begin idle."""
+    def __init__(self, replies: Replies, emit: Emit, *, shows_usage: bool) -> None:
+        """Begin idle.
+
+        Args:
+            replies: Takes responses.
+            emit: Takes updates.
+            shows_usage: Whether the client knows what a turn has used, which is a field of the unstable schema.
+        """
+        self._shows_usage = shows_usage
         self._replies = replies
         self._emit = emit
         self._is_at_work = False
@@ -40,6 +47,8 @@ class Turns:
             self._replies.refuse(turn.request, outcome)
             return
         result: dict[str, object] = {"stopReason": outcome.reason}
+        if self._shows_usage and turn.spent is not None:
+            result["usage"] = spent(turn.spent)
         found = dict(outcome.details)
         if turn.entry is not None:
             found["entryId"] = turn.entry

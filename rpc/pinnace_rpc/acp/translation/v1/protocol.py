@@ -9,6 +9,7 @@ from pinnace_rpc.acp.translation.jsonrpc import RequestId
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.parts import login_methods, offered_details, permission_options
 from pinnace_rpc.acp.translation.shown import Json
+from pinnace_rpc.acp.translation.system_prompts import CAPABILITY
 from pinnace_rpc.acp.translation.tool_calls import fenced, kind, text_content
 from pinnace_rpc.acp.translation.v1.lifecycle import Turns
 from pinnace_rpc.acp.translation.v1.updates import Updates
@@ -76,12 +77,13 @@ class Version1:
             terminals=(as_object(given.fields.get("auth")) or {}).get("terminal") is True,
             plans=given.has("plan"),
             children=given.has("subagents"),
+            knows_unstable=given.has("plan") or given.has("subagents"),
             files=[method for name, method in _FILES if files.get(name) is True],
         )
 
     def description(self, offer: Offer) -> Json:
         """Return what this agent offers."""
-        sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}}
+        sessions: dict[str, object] = {"close": {}, "additionalDirectories": {}, "systemPrompt": CAPABILITY}
         if offer.is_persistent:
             sessions |= {"list": {}, "delete": {}, "resume": {}, "fork": {}, "title": {}, "status": {}, "archive": {}}
         return {
@@ -119,9 +121,9 @@ class Version1:
         """Return the updates of a session."""
         return Updates(cwd, abilities)
 
-    def lifecycle(self, replies: Replies, emit: Emit) -> Lifecycle:
+    def lifecycle(self, replies: Replies, emit: Emit, abilities: Abilities) -> Lifecycle:
         """Return the lifecycle of a session."""
-        return Turns(replies, emit)
+        return Turns(replies, emit, shows_usage=abilities.knows_unstable)
 
     def permission(self, question: Question, cwd: str) -> Json:
         """Return a question about a call, which shows the call completely, with what the user has to know of it."""

@@ -7,7 +7,8 @@ A prompt whose message did not come into the conversation is refused. Each state
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pinnace_rpc.acp.translation.jsonrpc import CANCELLED, RequestError
-from pinnace_rpc.acp.translation.shown import Update
+from pinnace_rpc.acp.translation.parts import spent
+from pinnace_rpc.acp.translation.shown import Spent, Update
 from pinnace_rpc.acp.translation.version import Emit, Outcome, Replies
 
 if TYPE_CHECKING:  # for annotations alone
@@ -49,7 +50,7 @@ class States:
         if turn.returned:
             details["returned"] = turn.returned
         if not continues:
-            self._rest(outcome, details)
+            self._rest(outcome, details, turn.spent)
 
     def withdraw(self, turn: "PromptTurn") -> None:
         """Refuse the prompt."""
@@ -86,7 +87,7 @@ class States:
             self._state = state
             self._emit({"sessionUpdate": "state_update", "state": state})
 
-    def _rest(self, outcome: Outcome | None, details: dict[str, object]) -> None:
+    def _rest(self, outcome: Outcome | None, details: dict[str, object], used: Spent | None = None) -> None:
         self._state = "idle"
         update: Update = {"sessionUpdate": "state_update", "state": "idle"}
         if isinstance(outcome, RequestError):
@@ -94,6 +95,8 @@ class States:
         elif outcome is not None:
             update["stopReason"] = outcome.reason
             details = {**outcome.details, **details}
+        if used is not None:
+            update["usage"] = spent(used)
         if details:
             update["_meta"] = {"pinnace": details}
         self._emit(update)

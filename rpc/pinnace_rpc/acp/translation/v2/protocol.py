@@ -8,6 +8,7 @@ from pinnace_rpc.acp.translation.jsonrpc import INVALID_REQUEST, RequestError, R
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.parts import login_methods, offered_details, permission_options
 from pinnace_rpc.acp.translation.shown import Json
+from pinnace_rpc.acp.translation.system_prompts import CAPABILITY
 from pinnace_rpc.acp.translation.tool_calls import kind
 from pinnace_rpc.acp.translation.v2.lifecycle import States
 from pinnace_rpc.acp.translation.v2.options import check_option_value, commands, options
@@ -89,6 +90,7 @@ class Version2:
             "prompt": {"image": {}, "embeddedContext": {}},
             "mcp": {"stdio": {}, "http": {}, "acp": {}},
             "additionalDirectories": {},
+            "systemPrompt": CAPABILITY,
         }
         if offer.is_persistent:
             session |= {"delete": {}, "fork": {}, "title": {}, "status": {}, "archive": {}}
@@ -129,7 +131,7 @@ class Version2:
         """Return the updates of a session."""
         return Updates(cwd)
 
-    def lifecycle(self, replies: Replies, emit: Emit) -> Lifecycle:
+    def lifecycle(self, replies: Replies, emit: Emit, abilities: Abilities) -> Lifecycle:
         """Return the lifecycle of a session."""
         return States(replies, emit)
 
