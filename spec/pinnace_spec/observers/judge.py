@@ -97,7 +97,7 @@ class Judge:
     def __init__(self, generation: Generation, *, checks: Checks = WHOLE) -> None:
         """Begin before the first step."""
         self._fold = Fold(generation, checks)
-        self._observers = [each(self._fold) for each in OBSERVERS]
+        self._observers: list[Automaton] = [each(self._fold) for each in OBSERVERS]
         # Not `feed` of each: most judge little of most steps, and the calls are what they cost.
         self._takes = [each.take for each in self._observers if type(each).take is not Automaton.take]
         self._verdicts: list[Verdict] = []
