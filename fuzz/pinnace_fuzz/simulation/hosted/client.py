@@ -25,6 +25,9 @@ PATIENCE_S: Final = 300.0
 """How long a client waits when nothing happens; then it ends what runs."""
 _NEXT_S: Final = (0.01, 0.01, 0.5, 0.5, 2.0, 2.0, 40.0)
 """Between two connections; after the longest an agent may be asleep."""
+_ABORTS: Final = 2
+_MOST_REFUSED: Final = 10
+"""How often a client ends what runs before all is taken for stalled; and again, where a failing disk has refused it."""
 _LEAVING_S: Final = 60.0
 _NOTICED_S: Final = 20.0
 """So long after a crash a command may be given to what has crashed."""
@@ -172,6 +175,7 @@ class HostedClient:
         self._open: set[str] = set()
         """The ids that the current connection has sent, and that are not answered."""
         self._is_running = False
+        self._refused_aborts = 0
         self._sent_s: dict[str, float] = {}
         """When a command was sent first, by its id."""
         self._deliveries = Deliveries(around.ledger)
@@ -304,13 +308,16 @@ class HostedClient:
                 ]
                 if await self._burst(connection, self._bursts, commands):
                     return False
-        for attempt in range(3):
+        aborts = 0
+        while True:
             with trio.move_on_after(PATIENCE_S):
                 while self.owed or self._is_running:
                     await self._changed.wait()
                 return True
-            if attempt < 2:
-                await self._send(connection, self._new({"type": "abort", "queue": "hold"}))
+            if aborts == _ABORTS + min(self._refused_aborts, _MOST_REFUSED):
+                break
+            aborts += 1
+            await self._send(connection, self._new({"type": "abort", "queue": "hold"}))
         owed = ", ".join(f"{command['type']} {key}" for key, command in self.owed.items())
         self._around.report("stalled", f"{self.name} waits, and owed are: {owed or 'the end of the run'}")
         self.owed.clear()
@@ -417,6 +424,8 @@ class HostedClient:
         self._open.discard(identity)
         if around.dialogs is not None and command["type"] in _LEAVING:
             around.dialogs.settle(self.name, command)
+        if command["type"] == "abort" and response.get("errorCode") == "io_error" and not around.ledger.is_trusted:
+            self._refused_aborts += 1
         around.sessions.answer(self.name, command, response)
         if (problem := around.ledger.settle(command, response)) is not None:
             around.report("deliveries", problem)
