@@ -65,6 +65,7 @@ EXCEPTIONS = {
     "rpc/pinnace_rpc/host/table.py": "In the agent's own folder, which is the user's alone; never a link.",
     "rpc/pinnace_rpc/host/locations.py": "The host's lock, in a folder that is the user's alone; never a link.",
     "rpc/pinnace_rpc/host/agents/zygote_program.py": "Of /proc, about this process.",
+    "rpc/pinnace_rpc/host/surroundings.py": "Of /proc, about the machine.",
     "rpc/pinnace_rpc/host/summary.py": "Of /proc, about processes of agents.",
     "rpc/pinnace_rpc/host/agent.py": "In the agent's own folder, which is the user's alone; never a link.",
     "rpc/pinnace_rpc/host/journal.py": "In the agent's own folder, which is the user's alone; never a link.",

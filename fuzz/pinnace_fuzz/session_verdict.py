@@ -6,6 +6,7 @@ agent, so that both would have to be wrong in the same way. Rules R-SES-05, R-SE
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
 from pinnace_fuzz.records import NotARecord, Record, parse_record
@@ -46,7 +47,12 @@ def without_cut_line(data: bytes, former: bytes) -> bytes:
 
 def entries_of(data: bytes) -> list[Record]:
     """Return the entries that can be read, in the order of the file."""
-    return [record for record in _records_of(data.partition(b"\n")[2]) if record.get("type") != "session"]
+    return [record for record in _read(data.partition(b"\n")[2]) if record.get("type") != "session"]
+
+
+@lru_cache(maxsize=8)  # a file is asked about several times before it changes
+def _read(data: bytes) -> tuple[Record, ...]:
+    return tuple(_records_of(data))
 
 
 def _records_of(data: bytes) -> Iterator[Record]:

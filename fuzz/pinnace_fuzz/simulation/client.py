@@ -13,6 +13,7 @@ import trio
 
 from pinnace_fuzz.records import LineSplitter, NotARecord, Record, encode_record, parse_record
 from pinnace_fuzz.simulation.dialogs import Dialogs
+from pinnace_fuzz.simulation.pointed import Bursts
 from pinnace_fuzz.simulation.streams import Pipe
 from pinnace_fuzz.simulation.trace import Trace
 from pinnace_spec.observers.edge import as_record, texts
@@ -33,6 +34,7 @@ _SECOND_TRIES: Final = 0.2
 _DIALOGS: Final = 0.25
 """How often a command opens a dialog, where the agent has the extension for it."""
 _LEAVING: Final = frozenset({"abort", "new_session"})
+_TEXTS: Final = frozenset({"prompt", "steer", "follow_up"})
 _SECOND_ABORTS: Final = 0.3
 """How often an abort follows another one at once."""
 _LENGTHS: Final = (0, 0, 0, 0, 5, 5, 400, 1500)
@@ -141,7 +143,7 @@ class Deliveries:
 class Client:
     """The client during one life of the agent."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it reaches
         self,
         draws: random.Random,
         trace: Trace,
@@ -152,6 +154,8 @@ class Client:
         is_sent: Callable[[int], bool] = lambda _: True,
         *,
         has_dialogs: bool = False,
+        on_record: Callable[[str], bool],
+        bursts: Bursts | None = None,
     ) -> None:
         """Send nothing yet.
 
@@ -164,6 +168,8 @@ class Client:
             report: Takes the source and the text of a finding.
             is_sent: Whether the command with this number is sent; it is drawn in any case.
             has_dialogs: Whether the agent has the extension that opens dialogs.
+            on_record: Takes the type of each record, and returns whether all has crashed before it was read.
+            bursts: Decides when several commands are sent in one write; None: never.
         """
         self._is_sent = is_sent
         self.steps: list[Step] = []
@@ -174,6 +180,8 @@ class Client:
         self._to_agent = to_agent
         self._from_agent = from_agent
         self._report = report
+        self._on_record = on_record
+        self._bursts = bursts
         self._owed: dict[str, Record] = {}
         self._is_running = False
         self._is_elsewhere = False
@@ -223,6 +231,12 @@ class Client:
             await self._send(command)
             if command["type"] == "abort" and self._draws.random() < _SECOND_ABORTS:
                 await self._send({"type": "abort", "queue": command["queue"]})
+            if self._bursts is not None and (names := self._bursts.next()):
+                burst = [self._of_burst(name, self._bursts.draws) for name in names]
+                if self._is_sent(-number):
+                    await self._send(*burst)
+                for each in () if self._is_sent(-number) else burst:
+                    self._ledger.forget(each)
         await self._quiet()
         self._is_ending = True
         if self._dialogs is not None:
@@ -255,6 +269,12 @@ class Client:
         owed = ", ".join(f"{command['type']} {key}" for key, command in self._owed.items())
         self._report("stalled", f"nothing happens, and owed are: {owed or 'the end of the run'}")
 
+    def _of_burst(self, name: str, draws: random.Random) -> Record:
+        kind, _, queue = name.partition(":")
+        if queue:
+            return {"type": kind, "queue": queue}
+        return self._message(kind, draws) if kind in _TEXTS else {"type": kind}
+
     def _command(self) -> Record:
         draws = self._draws
         if self._dialogs is not None and draws.random() < _DIALOGS:
@@ -262,7 +282,7 @@ class Client:
         name = draws.choices(_NAMES, _WEIGHTS)[0]
         match name:
             case "prompt" | "steer" | "follow_up":
-                return self._message(name)
+                return self._message(name, draws)
             case "abort":
                 return {"type": name, "queue": draws.choice(("hold", "clear", "continue"))}
             case "clear_queue":
@@ -281,32 +301,36 @@ class Client:
         """Return the ids of the commands that replace the session, and are not answered."""
         return [key for key, command in self._owed.items() if command["type"] == "new_session"]
 
-    def _message(self, name: str) -> Record:
+    def _message(self, name: str, draws: random.Random) -> Record:
         number = len(self._ledger.messages)
-        text = draw_text(self._draws, number)
+        text = draw_text(draws, number)
         command: Record = {"type": name, "message": text, "messageId": f"m{number}"}
-        if name == "prompt" and self._draws.random() < 0.7:
-            command["streamingBehavior"] = self._draws.choice(("steer", "followUp"))
+        if name == "prompt" and draws.random() < 0.7:
+            command["streamingBehavior"] = draws.choice(("steer", "followUp"))
         message = SentMessage(command, text, self._is_elsewhere)
         self._ledger.messages[command["messageId"]] = self._ledger.by_text[text] = message
         return dict(command)
 
-    async def _send(self, command: Record) -> None:
-        command["id"] = f"c{len(self.steps)}-{self._draws.getrandbits(16):04x}"
-        self._owed[command["id"]] = command
-        self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
-        if self._dialogs is not None and command["type"] in _LEAVING:
-            self._dialogs.leave()
-        if self._dialogs is not None and command.get("message", "").startswith("/ask "):
-            self._dialogs.follow(command, self._replacing())
-        await self._write(command)
+    async def _send(self, *commands: Record) -> None:
+        """Send commands in one write."""
+        for number, command in enumerate(commands):
+            draws = self._draws if len(commands) == 1 or self._bursts is None else self._bursts.draws
+            command["id"] = f"c{len(self.steps) + number}-{draws.getrandbits(16):04x}"
+            self._owed[command["id"]] = command
+            self._is_elsewhere = self._is_elsewhere or command["type"] == "new_session"
+            if self._dialogs is not None and command["type"] in _LEAVING:
+                self._dialogs.leave()
+            if self._dialogs is not None and command.get("message", "").startswith("/ask "):
+                self._dialogs.follow(command, self._replacing())
+        await self._write(*commands)
 
-    async def _write(self, record: Record) -> None:
-        line = encode_record(record)
-        self._step("in", line, record)
-        self._trace.note("in", line.decode().rstrip("\n"))
+    async def _write(self, *records: Record) -> None:
+        lines = [encode_record(record) for record in records]
+        for line, record in zip(lines, records, strict=True):
+            self._step("in", line, record)
+            self._trace.note("in", line.decode().rstrip("\n"))
         async with self._writing:
-            await self._to_agent.send_all(line)
+            await self._to_agent.send_all(b"".join(lines))
 
     def _step(self, direction: Direction, line: bytes, record: Record | None) -> None:
         text, at_s = line.decode("utf-8", "surrogateescape").removesuffix("\n"), trio.current_time() - self._begun_s
@@ -321,6 +345,8 @@ class Client:
         except NotARecord as error:
             self._step("out", line, None)
             self._report("framing", f"not a record: {error}: {line[:200]!r}")
+            return None
+        if self._on_record(str(record.get("type"))):
             return None
         self._step("out", line, record)
         self._deliveries.take(record)

@@ -5,6 +5,7 @@ has an effect: no write, no record. What the machine's crash leaves is decided b
 disk and its model work, so everything that is owed must be given.
 """
 
+import random
 from collections.abc import Collection
 from typing import Final, Literal, NamedTuple
 
@@ -14,11 +15,13 @@ from pinnace_fuzz.session_verdict import queued_texts
 from pinnace_fuzz.simulation.client import Client
 from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults
+from pinnace_fuzz.simulation.moments import Moment, RecordMoment, draw_double_crash, draw_moment, draw_record_moment
 from pinnace_fuzz.simulation.oracles import find_unannounced, find_violations
+from pinnace_fuzz.simulation.pointed import Bursts
 from pinnace_fuzz.simulation.program import Program
 from pinnace_fuzz.simulation.results import SESSION, History
 from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.world import Moment, Span, World, draw_disk_faults, draw_moment, quiet_folder
+from pinnace_fuzz.simulation.world import Span, World, draw_disk_faults, quiet_folder
 from pinnace_spec.observers.verdicts import End
 
 _MOST_LIVES: Final = 5
@@ -26,6 +29,10 @@ _MOST_ACTIONS: Final = 20
 _MOST_CRASH_STEP: Final = 4_000
 _MOST_CRASH_OPERATION: Final = 60
 _WITH_DIALOGS: Final = 0.15
+_AT_RECORDS: Final = 0.6
+"""How many of the crashes of a pointed history strike at a record."""
+_TWO_CRASHES: Final = 0.4
+"""In how many of these a process crashes, and the machine when the next one has answered what its client repeats."""
 _EXIT_S: Final = 30.0
 
 
@@ -33,7 +40,7 @@ class Crash(NamedTuple):
     """The end of a life."""
 
     victim: Literal["process", "machine"]
-    moment: Moment
+    moment: Moment | RecordMoment
 
 
 class _Plan(NamedTuple):
@@ -88,7 +95,22 @@ def _plans(world: World) -> list[_Plan]:
                 draws.choice((0.0, 0.1, 0.3)),
             )
         )
-    return [*plans, _Plan(1 + draws.randrange(_MOST_ACTIONS), None, EMPTY_FAULTS, 0.0)]
+    last = _Plan(1 + draws.randrange(_MOST_ACTIONS), None, EMPTY_FAULTS, 0.0)
+    return [*(_pointed(plans, world.draws("crashes")) if world.is_pointed else plans), last]
+
+
+def _pointed(plans: list[_Plan], draws: random.Random) -> list[_Plan]:
+    """Let crashes strike where something was just promised."""
+    for number, plan in enumerate(plans):
+        moment = draw_record_moment(draws)
+        if plan.crash is not None and draws.random() < _AT_RECORDS:
+            plans[number] = plan._replace(crash=plan.crash._replace(moment=moment))
+    if len(plans) > 1 and draws.random() < _TWO_CRASHES:
+        number = draws.randrange(len(plans) - 1)
+        at_work, answered = draw_double_crash(draws, _MOST_CRASH_OPERATION)
+        plans[number] = plans[number]._replace(crash=Crash("process", at_work))
+        plans[number + 1] = plans[number + 1]._replace(crash=Crash("machine", answered))
+    return plans
 
 
 class _Life(Span[Crash]):
@@ -104,6 +126,7 @@ class _Life(Span[Crash]):
         self._client: Client | None = None
         self._pipes: tuple[Pipe, ...] = ()
         self._disk = world.disk.begin()
+        self._bursts = Bursts(world.draws(f"bursts {number}")) if world.is_pointed else None
 
     def play(self) -> None:
         world, plan = self.world, self._plan
@@ -162,6 +185,8 @@ class _Life(Span[Crash]):
             self.report,
             lambda number: world.parts.has(f"command:{self.number}.{number}"),
             has_dialogs=self._has_dialogs,
+            on_record=world.take_record,
+            bursts=self._bursts,
         )
         with self.scope:
             async with trio.open_nursery() as nursery:

@@ -21,6 +21,7 @@ _KEPT_TOKENS: Final = (20_000, 500, 50)
 """How much of a conversation a compaction keeps: with little, most of them find something to summarise."""
 _WORDS: Final = ("one", "two", "three", "four", "five", "six", "seven")
 _DELAYS_MS: Final = (0, 0, 1, 15, 15, 200)
+_SLOW_MS: Final = 8_000
 _STATUSES: Final = (400, 429, 500, 503)
 _CALLS: Final = (
     {"name": "read", "arguments": {"path": READ_FILE}},
@@ -29,19 +30,21 @@ _CALLS: Final = (
 )
 
 
-def draw_script(draws: random.Random, *, trouble: float) -> bytes:
+def draw_script(draws: random.Random, *, trouble: float, is_slow: bool = False) -> bytes:
     """Draw a script, as JSON.
 
     Args:
         draws: Decides.
         trouble: How many turns fail, or never end; a probability.
+        is_slow: Whether every turn takes some seconds.
     """
     turns: list[dict[str, object]] = []
     while len(turns) < _TURNS:
         turns.append(turn := _turn(draws, trouble))
         while "error" in turn and draws.random() < 0.5:  # an attempt that fails again
             turns.append(turn)
-    return json.dumps({"turns": turns}).encode()
+    slow = {"start_delay_ms": _SLOW_MS} if is_slow else {}
+    return json.dumps({"turns": [{**turn, **slow} for turn in turns]}).encode()
 
 
 def draw_settings(draws: random.Random) -> bytes:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.session_verdict import Files, entries_of, own_operations, text_of
 from pinnace_fuzz.simulation.client import Ledger
-from pinnace_spec.observers.edge import as_record, out_kind, shown
+from pinnace_spec.observers.edge import as_record, inner, out_kind, shown, words
 from pinnace_spec.observers.judge import judge
 from pinnace_spec.observers.verdicts import Checks, End, Step
 from pinnace_spec.profiles.generations import generation
@@ -131,10 +131,17 @@ def find_violations(
         Checks(is_fresh=is_fresh, is_ours=True, has_times=False, has_extensions=has_extensions),
     )
     for verdict in report.verdicts:
-        if verdict.invariant == _DELIVERIES and any(text in verdict.text for text in former):
+        if verdict.invariant == _DELIVERIES and (
+            any(text in verdict.text for text in former)
+            or any(_delivered_text(steps[number - 1]) in left for number in verdict.steps)
+        ):
             continue
         if verdict.level == "violation" and not (has_failed and verdict.invariant in _QUEUED_AGAIN):
             yield f"{verdict.invariant} ({', '.join(verdict.rules)}): {verdict.text}"
+
+
+def _delivered_text(step: Step) -> str | None:
+    return words(inner(as_record(step.record), "message")) if out_kind(step) == "message_start" else None
 
 
 def find_repeated(files: Files) -> Iterable[str]:

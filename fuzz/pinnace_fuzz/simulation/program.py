@@ -51,6 +51,7 @@ class HostProgram(Protocol):
         idle_s: float,
         journal_bytes: int,
         on_crash: str,
+        boot: Callable[[], str],
     ) -> None:
         """Run it for the agents of a folder, with what it reaches, and its options."""
         ...

@@ -1,18 +1,18 @@
 """What all histories have in common: the seed's numbers, the disk, the trace, and spans of time that crashes end.
 
 A `World` outlives everything in it: its disk, its messages and its findings. A `Span` is one run of trio within it: the
-life of an agent, or the time between two starts of a machine. It counts scheduling steps and operations of the disk,
-and faults strike at one of them.
+life of an agent, or the time between two starts of a machine. It counts scheduling steps, operations of the disk and
+records that clients read, and faults strike at one of them.
 """
 
-import math
 import os
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
@@ -20,6 +20,7 @@ from pinnace_fuzz.session_verdict import Files
 from pinnace_fuzz.simulation.client import Ledger
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script, draw_settings
+from pinnace_fuzz.simulation.moments import ANY_RECORD, UPDATE, Moment, RecordMoment
 from pinnace_fuzz.simulation.oracles import find_lost, session_files
 from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.results import EPOCH_NS, RESTART_S, Finding, History, Log, without_surprises
@@ -31,38 +32,21 @@ _RATES: Final = (0.0, 0.0, 0.01, 0.05)
 _FLUSH_RATES: Final = (0.0, 0.0, 0.1, 0.4)
 _MEMORY: Final = "/dev/shm"
 """Where files need no disk: what a crash leaves of them is decided by the simulated one."""
-_MOST_BEHIND: Final = 30
-"""Scheduling steps between an operation of the disk and a fault that follows it."""
-
-
-class Moment(NamedTuple):
-    """When something happens in a span."""
-
-    step: int
-    """At which scheduling step; 0: behind an operation."""
-    operation: int
-    """At which operation of the disk; 0: at a step."""
-    behind: int = 0
-    """So many steps behind the operation; 0: just before it."""
+_POINTED: Final = (5, 6)
+_OF_SEEDS: Final = 8
+"""Of so many seeds those have pointed histories."""
 
 
 class Timed(Protocol):
     """Something that happens in a span."""
 
     @property
-    def moment(self) -> Moment:
+    def moment(self) -> Moment | RecordMoment:
         """When."""
         ...
 
 
 FaultT = TypeVar("FaultT", bound=Timed)
-
-
-def draw_moment(draws: random.Random, first_step: int, last_step: int, last_operation: int) -> Moment:
-    """Draw a moment: a step, early ones more often, or an operation, or a step behind one."""
-    step = round(math.exp(draws.uniform(math.log(first_step), math.log(last_step))))
-    operation, behind = 1 + draws.randrange(last_operation), draws.choice((0, 1 + draws.randrange(_MOST_BEHIND)))
-    return Moment(step, 0) if draws.random() < 0.5 else Moment(0, operation, behind)
 
 
 def draw_disk_faults(draws: random.Random) -> DiskFaults:
@@ -94,6 +78,8 @@ class World:
         """
         self._seed = seed
         self._kind = kind
+        self.is_pointed = seed % _OF_SEEDS in _POINTED
+        """Whether its traffic and its crashes come where something is being promised (`pointed`)."""
         self.log = log
         self.parts = Parts(left_out)
         self.trace = Trace(folder)
@@ -107,6 +93,8 @@ class World:
         self.sessions = root / "sessions"
         self.begun_s = 0.0
         """Simulated seconds before the current span."""
+        self.on_record: Callable[[str], bool] = _nothing_happens
+        """That of the current span."""
         self.environment = {
             "HOME": str(self.home),
             "PATH": "/usr/bin:/bin",
@@ -130,9 +118,14 @@ class World:
         self.findings.append(Finding(self.trace.steps, source, text))
         self.trace.note("finding", f"{source}: {text}")
 
-    def write_script(self, number: int, *, trouble: float) -> None:
+    def write_script(self, number: int, *, trouble: float, is_slow: bool = False) -> None:
         """Give the model its script for a span."""
-        (self.home / "script.json").write_bytes(draw_script(self.draws(f"model {number}"), trouble=trouble))
+        script = draw_script(self.draws(f"model {number}"), trouble=trouble, is_slow=is_slow)
+        (self.home / "script.json").write_bytes(script)
+
+    def take_record(self, kind: str) -> bool:
+        """Take the type of a record that a client reads; return whether it is too late for that: all has crashed."""
+        return self.on_record(kind)
 
     def session_files(self) -> Files:
         """Return the session files, by name."""
@@ -167,10 +160,18 @@ class Span(Generic[FaultT]):
         self.scope = trio.CancelScope()
         """Around everything."""
         self._at_step: dict[int, list[FaultT]] = {}
-        self._at_operation: dict[int, list[FaultT]] = {}
+        self._at_operation: dict[int, list[tuple[FaultT, int]]] = {}  # with how many steps behind it
+        self._at_record: dict[tuple[str, int], list[tuple[FaultT, bool]]] = {}  # with whether the client has it
         for fault in faults:
-            step, operation, _ = fault.moment
-            (self._at_step if step else self._at_operation).setdefault(step or operation, []).append(fault)
+            moment = fault.moment
+            if isinstance(moment, RecordMoment):
+                self._at_record.setdefault((moment.record, moment.number), []).append((fault, moment.is_read))
+            elif moment.step:
+                self._at_step.setdefault(moment.step, []).append(fault)
+            else:
+                self._at_operation.setdefault(moment.operation, []).append((fault, moment.behind))
+        self._records: Counter[str] = Counter()
+        self._latest_record = ""
         self._steps = 0
         self._operations = 0
 
@@ -185,6 +186,7 @@ class Span(Generic[FaultT]):
         world.disk.faults = disk_faults
         world.ledger.is_trusted = world.ledger.is_trusted and disk_faults == EMPTY_FAULTS
         world.disk.on_operation = self.on_operation
+        world.on_record = self.on_record
         with scheduled_by(world.draws(f"schedule {self.number}"), is_held):
             trio.run(live, clock=self.clock, instruments=[StepCounter(self.on_step)])
         world.begun_s = world.trace.time_s + RESTART_S
@@ -217,8 +219,26 @@ class Span(Generic[FaultT]):
     def on_operation(self, disk: ProcessDisk) -> None:
         """Count an operation of the disk."""
         self._operations += 1
-        for fault in self._at_operation.pop(self._operations, ()):
-            if fault.moment.behind:
-                self._at_step.setdefault(self._steps + fault.moment.behind, []).append(fault)
+        for fault, behind in self._at_operation.pop(self._operations, ()):
+            if behind:
+                self._at_step.setdefault(self._steps + behind, []).append(fault)
             else:
                 self.strike(fault)
+
+    def on_record(self, kind: str) -> bool:
+        """Count a record; return whether everything has crashed before it was read."""
+        latest, self._latest_record = self._latest_record, kind
+        if kind == latest == UPDATE:
+            return self.has_crashed
+        for each in (kind, ANY_RECORD):
+            self._records[each] += 1
+            for fault, is_read in self._at_record.pop((each, self._records[each]), ()):
+                if is_read:
+                    self._at_step.setdefault(self._steps + 1, []).append(fault)
+                else:
+                    self.strike(fault)
+        return self.has_crashed
+
+
+def _nothing_happens(_: str) -> bool:
+    return False

@@ -637,7 +637,8 @@ class HostedAgent:
         """Note a command of a named client before it is executed; return whether it is to be executed."""
         table, identity = client.table, command.identity
         is_decided = self._is_decided_by_session(command.name)
-        match table.look_up(identity, command.fields):
+        is_lasting = command.name in routing.REPEATABLE or command.name in routing.SAFE
+        match table.look_up(identity, command.fields, is_lasting=is_lasting):
             case "answered":
                 try:
                     answer = table.response(identity)
@@ -705,10 +706,10 @@ class HostedAgent:
         """
         for each in [each for each, client in self._clients.items() if self._is_gone(client)]:
             self._clients.pop(each).table.close()
-        client = self._clients.get(name)
+        around, client = self._surroundings, self._clients.get(name)
         if client is None:
             client = self._clients[name] = NamedClient(
-                CommandTable(self.folder, name, self._surroundings.system), connection
+                CommandTable(self.folder, name, around.system, around.boot()), connection
             )
             return client
         client.table.is_known = True

@@ -339,20 +339,12 @@ class Journal:
         if not index or self._segments[index - 1].epoch != cursor.epoch:
             return self._find_behind(cursor, index)
         segment = self._segments[index - 1]
-        is_beyond = False
-        with suppress(OSError, ValueError):  # gone, or empty
+        found, is_beyond = None, False
+        with suppress(OSError, ValueError):  # gone, or cut
             self._check(segment)
-            is_beyond = not segment.size and cursor.seq >= segment.first_seq
-            descriptor = os.open(segment.path, _READ)
-            try:
-                with mmap.mmap(descriptor, segment.size, access=mmap.ACCESS_READ) as content:
-                    found = _find_line(content, line)
-                    last = b"%b%d," % (_EVENT, cursor.seq)
-                    is_beyond = cursor.seq >= segment.first_seq and _find_line(content, last) is None
-            finally:
-                os.close(descriptor)
-            if found is not None:
-                return Start(segment.start + found, True, None)
+            found, is_beyond = _find_event(segment, cursor.seq)
+        if found is not None:
+            return Start(segment.start + found, True, None)
         return Start(segment.end, True, self._next_epoch(index) if is_beyond else None)
 
     def _next_epoch(self, index: int) -> Cursor:
@@ -624,6 +616,20 @@ class JournalReader:
 def response_head(connection: int, length: int = 0) -> bytes:
     """Return the line before a response of `length` bytes, its LF included; the same size for every length."""
     return b'{"to":%d,"length":%-12d}\n' % (connection, length)
+
+
+def _find_event(segment: _Segment, seq: int) -> tuple[int | None, bool]:
+    """Return where the event behind another one begins, and whether that one is of this segment and gone."""
+    may_have_it = seq >= segment.first_seq
+    if not segment.size:  # a map of no bytes would be one of all that a loss of power has left
+        return None, may_have_it
+    descriptor = os.open(segment.path, _READ)
+    try:
+        with mmap.mmap(descriptor, segment.size, access=mmap.ACCESS_READ) as content:
+            found = _find_line(content, b"%b%d," % (_EVENT, seq + 1))
+            return found, may_have_it and _find_line(content, b"%b%d," % (_EVENT, seq)) is None
+    finally:
+        os.close(descriptor)
 
 
 def _find_line(content: "bytearray | mmap.mmap", line: bytes) -> int | None:

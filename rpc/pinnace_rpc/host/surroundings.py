@@ -7,10 +7,20 @@ A process that is a host has those of the process (`OF_PROCESS`, `sockets`). A p
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # for annotations alone: the host loads nothing of the agent before it needs it
     from pinnace_agent.core.ports.system import System
+
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
+
+def boot_of_machine() -> str:
+    """Return what identifies the time since the machine was started; empty where nothing does. Blocking."""
+    with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
+        return file.read().strip()
+    return ""
 
 
 class HostSurroundings(NamedTuple):
@@ -22,6 +32,8 @@ class HostSurroundings(NamedTuple):
     """Seconds since the epoch."""
     elapsed_s: Callable[[], float] = time.monotonic
     """Seconds since some moment, for durations."""
+    boot: Callable[[], str] = boot_of_machine
+    """Another one since the machine has lost what was not on the disk."""
 
 
 OF_PROCESS = HostSurroundings()

@@ -32,14 +32,14 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOE
 _RESPONSE: Final = b',"response":'
 
 Repetition = Literal["new", "answered", "in progress", "begun", "reused"]
-"""What is known of a command: nothing; its response; that it is executed; that it was, when something crashed; that
-another command had its id."""
+"""What is known of a command: nothing; its response; that it is executed; that it was, when something crashed, or that
+a loss of power may have taken what it has changed; that another command had its id."""
 
 
 class _Entry:
     """One command."""
 
-    __slots__ = ("digest", "is_open", "place", "size")
+    __slots__ = ("boot", "digest", "is_open", "place", "size")
 
     def __init__(self, digest: str, *, is_open: bool) -> None:
         self.digest = digest
@@ -48,19 +48,28 @@ class _Entry:
         self.place: int | None = None
         """Of the response in the file; None: it is not answered."""
         self.size = 0
+        self.boot = ""
+        """Of the machine when it was answered."""
 
 
 class CommandTable:
     """The commands of one client of one agent."""
 
-    def __init__(self, agent_folder: str, client: str, system: "System" = os) -> None:
+    def __init__(self, agent_folder: str, client: str, system: "System" = os, boot: str = "") -> None:
         """Read the client's file, if there is one, which the system keeps. Blocking.
+
+        Args:
+            agent_folder: The agent's.
+            client: The client's name.
+            system: Keeps the file.
+            boot: Identifies the time since the machine was started.
 
         Raises:
             LocationError, OSError: It can't be used.
         """
         folder = os.path.join(agent_folder, _FOLDER)
         self._system = system
+        self._boot = boot
         make_folder(folder, system)
         _forget_oldest(folder, system)
         self.client = client
@@ -80,14 +89,21 @@ class CommandTable:
         """Close the file."""
         self._system.close(self._descriptor)
 
-    def look_up(self, identity: JsonValue, fields: Mapping[str, JsonValue]) -> Repetition:
-        """Return what is known of a command."""
+    def look_up(self, identity: JsonValue, fields: Mapping[str, JsonValue], *, is_lasting: bool) -> Repetition:
+        """Return what is known of a command.
+
+        Args:
+            identity: Its id.
+            fields: Its members.
+            is_lasting: Whether its answer comes when what it has changed is on the disk, or it changes nothing. Else
+                a loss of power may have taken the change and left the answer, which says nothing any more.
+        """
         entry = self._entries.get(json.dumps(identity))
         if entry is None:
             return "new"
         if entry.digest != digest(fields):
             return "reused"
-        if entry.place is not None:
+        if entry.place is not None and (is_lasting or entry.boot == self._boot):
             return "answered"
         return "in progress" if entry.is_open else "begun"
 
@@ -124,11 +140,11 @@ class CommandTable:
         entry.is_open = False
         if len(line) > MAX_RESPONSE_BYTES:
             line = _without_data(line)
-        head = json.dumps({"id": key}).encode("ascii")[:-1] + _RESPONSE
+        head = _response_head(key, self._boot)
         place = self._size + len(head)
         with suppress(OSError):
             self._append(head + line.rstrip(b"\n") + b"}\n")
-            entry.place, entry.size = place, len(line.rstrip(b"\n"))
+            entry.place, entry.size, entry.boot = place, len(line.rstrip(b"\n")), self._boot
             self._answered += 1
             if self._answered >= 2 * KEPT:
                 self._shorten()
@@ -189,6 +205,7 @@ class CommandTable:
                 at = line.index(_RESPONSE) + len(_RESPONSE)
                 entry = self._entries[key]
                 entry.place, entry.size = self._size + at, len(line) - at - len(b"}\n")
+                entry.boot = str(value.get("boot", ""))
                 self._answered += 1
             case _:
                 return False
@@ -208,7 +225,8 @@ class CommandTable:
                 kept = entries[key] = _Entry(entry.digest, is_open=entry.is_open)
                 line = json.dumps({"id": key, "digest": entry.digest}).encode("ascii") + b"\n"
                 if entry.place is not None:
-                    head = json.dumps({"id": key}).encode("ascii")[:-1] + _RESPONSE
+                    head = _response_head(key, entry.boot)
+                    kept.boot = entry.boot
                     kept.place, kept.size = size + len(line) + len(head), entry.size
                     line += head + os.pread(self._descriptor, entry.size, entry.place) + b"}\n"
                 if self._system.write(descriptor, line) < len(line):
@@ -248,6 +266,10 @@ def _forget_oldest(folder: str, system: "System") -> None:
     for entry in entries[: max(0, len(entries) - MAX_CLIENTS)]:
         with suppress(OSError):
             system.unlink(entry.path)
+
+
+def _response_head(key: str, boot: str) -> bytes:
+    return json.dumps({"id": key} | ({"boot": boot} if boot else {})).encode("ascii")[:-1] + _RESPONSE
 
 
 def _without_data(line: bytes) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pinnace_rpc.host import locations
 from pinnace_rpc.host.agents.ports import AgentStarter, OnCrash
 from pinnace_rpc.host.server import Host, HostSettings
-from pinnace_rpc.host.surroundings import HostSurroundings, Listener
+from pinnace_rpc.host.surroundings import HostSurroundings, Listener, boot_of_machine
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.system import System
@@ -29,6 +29,7 @@ async def serve(  # noqa: PLR0913 - all that it reaches
     idle_s: float,
     journal_bytes: int,
     on_crash: OnCrash,
+    boot: Callable[[], str] = boot_of_machine,
 ) -> None:
     """Run the host of an agent folder until a client ends it. One at a time for each folder, which this does not check.
 
@@ -44,10 +45,11 @@ async def serve(  # noqa: PLR0913 - all that it reaches
         idle_s: After so many seconds without clients and use an agent is put to sleep.
         journal_bytes: The most that the files of an agent's journal have.
         on_crash: What an agent does with queued messages after its crash.
+        boot: Returns what identifies the time since the machine was started.
 
     Raises:
         LocationError: The folder can't be used.
     """
     settings = HostSettings(agent_folder, "", _RELEASE, idle_s=idle_s, journal_bytes=journal_bytes, on_crash=on_crash)
     locations.make_folder(locations.journals_folder(agent_folder), system)
-    await Host(settings, HostSurroundings(system, wall_time_s, elapsed_s)).serve(listener, starter)
+    await Host(settings, HostSurroundings(system, wall_time_s, elapsed_s, boot)).serve(listener, starter)

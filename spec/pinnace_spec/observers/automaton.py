@@ -23,24 +23,17 @@ class Automaton:
         self.fold = fold
         checks = fold.checks
         self.is_ours = fold.generation.is_ours if checks.is_ours is None else checks.is_ours
-        self._found: list[Verdict] = []
 
     def feed(self, step: Step) -> list[Verdict]:
         """Take the next step and return its violations."""
-        fold = self.fold
-        if step is not fold.step:
-            fold.advance(step)
+        self.fold.advance(step)
         self.take(step)
-        if not (found := self._found):
-            return []
-        self._found = []
-        return found
+        return self.fold.take_found()
 
     def finish(self, end: End) -> list[Verdict]:
         """Take the end of the trace and return its violations."""
         self.end(end)
-        found, self._found = self._found, []
-        return found
+        return self.fold.take_found()
 
     def take(self, step: Step) -> None:
         """Judge a step; the fold has taken it."""
@@ -65,4 +58,4 @@ class Automaton:
         severity = level or level_of(broken, is_ours=self.is_ours, generation=self.fold.generation.name)
         if is_timed and self.fold.checks.is_overloaded:
             severity = "information"
-        self._found.append(Verdict(self.id, broken, numbers, text, severity, is_timed))
+        self.fold.found.append(Verdict(self.id, broken, numbers, text, severity, is_timed))

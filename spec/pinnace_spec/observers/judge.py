@@ -96,17 +96,20 @@ class Judge:
 
     def __init__(self, generation: Generation, *, checks: Checks = WHOLE) -> None:
         """Begin before the first step."""
-        self._observers = observers(generation, checks=checks)
+        self._fold = Fold(generation, checks)
+        self._observers: list[Automaton] = [each(self._fold) for each in OBSERVERS]
+        # Not `feed` of each: most judge little of most steps, and the calls are what they cost.
+        self._takes = [each.take for each in self._observers if type(each).take is not Automaton.take]
         self._verdicts: list[Verdict] = []
         self._steps = 0
 
     def feed(self, step: Step) -> list[Verdict]:
         """Take the next step; return its violations."""
         self._steps += 1
-        found: list[Verdict] = []
-        for observer in self._observers:
-            if verdicts := observer.feed(step):
-                found += verdicts
+        self._fold.advance(step)
+        for take in self._takes:
+            take(step)
+        found = self._fold.take_found()
         self._verdicts += found
         return found
 

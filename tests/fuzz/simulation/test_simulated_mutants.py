@@ -18,6 +18,7 @@ from pinnace_campaigns.mutants.simulated import (
     FOUND_OF_MODEL,
     FOUND_OF_MODEL_HOST,
     HOST_STEPS,
+    MORE_STEPS,
     NOT_FOUND,
 )
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
@@ -61,6 +62,6 @@ def test_a_fault_of_the_table_is_found(copy: Copy, name: str) -> None:
     is_hosted = name in FOUND_OF_HOST | FOUND_OF_MODEL_HOST
     options, steps = (["--hosted"], HOST_STEPS) if is_hosted else ([], AGENT_STEPS)
     with copy.with_fault(ALL[name]):
-        done = searched(copy, name, options, steps)
+        done = searched(copy, name, options, MORE_STEPS.get(name, steps))
 
     assert done.returncode == FOUND_ONE, done.stderr

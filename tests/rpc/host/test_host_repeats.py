@@ -327,7 +327,9 @@ async def test_the_newest_answers_are_kept(tmp_path: Path) -> None:
         if number != 3:
             table.answer(str(number), b'{"id":"%d"}\n' % number)
     for each in (table, CommandTable(str(tmp_path), "ide")):
-        known = [number for number in range(count) if each.look_up(str(number), {"type": "x"}) != "new"]
+        known = [
+            number for number in range(count) if each.look_up(str(number), {"type": "x"}, is_lasting=True) != "new"
+        ]
         assert known == [3, *range(count - table_module.KEPT, count)]
         assert each.response(str(count - 1)) == b'{"id":"%d"}\n' % (count - 1)
 
@@ -340,10 +342,10 @@ async def test_a_half_written_line_is_removed(tmp_path: Path) -> None:
     (path,) = (tmp_path / "clients").iterdir()
     path.write_bytes(path.read_bytes() + b'{"id":"\\"2')
     again = CommandTable(str(tmp_path), "ide")
-    assert again.look_up("1", {"id": "1", "type": "x"}) == "answered"
+    assert again.look_up("1", {"id": "1", "type": "x"}, is_lasting=False) == "answered"
     await again.begin("2", {"type": "y"}, is_synced=False)
     again.close()
-    assert CommandTable(str(tmp_path), "ide").look_up("2", {"type": "y"}) == "begun"
+    assert CommandTable(str(tmp_path), "ide").look_up("2", {"type": "y"}, is_lasting=True) == "begun"
 
 
 async def test_a_command_whose_beginning_could_not_be_flushed_is_not_known(tmp_path: Path) -> None:
@@ -354,7 +356,28 @@ async def test_a_command_whose_beginning_could_not_be_flushed_is_not_known(tmp_p
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         await table.begin("1", {"type": "x"}, is_synced=True)
 
-    assert "new" == table.look_up("1", {"type": "x"})
+    assert "new" == table.look_up("1", {"type": "x"}, is_lasting=True)
+
+
+async def test_an_answer_outlives_a_loss_of_power_only_with_what_it_says(tmp_path: Path) -> None:
+    """Of a command whose change need not be on the disk, the next boot of the machine knows that it has begun."""
+    first = CommandTable(str(tmp_path), "ide", boot="first")
+    count = 2 * table_module.KEPT  # the last answer writes the file anew
+    for number in range(count):
+        await first.begin(number, {"type": "x"}, is_synced=False)
+        first.answer(number, b'{"id":"1"}\n')
+    first.close()
+
+    next_one = CommandTable(str(tmp_path), "ide", boot="second")
+    await next_one.begin("of the second", {"type": "x"}, is_synced=False)
+    next_one.answer("of the second", b'{"id":"2"}\n')
+
+    known = [
+        [next_one.look_up(each, {"type": "x"}, is_lasting=is_lasting) for each in (count - 1, "of the second")]
+        for is_lasting in (False, True)
+    ]
+    assert known == [["begun", "answered"], ["answered", "answered"]]
+    assert next_one.response(count - 1) == b'{"id":"1"}\n'
 
 
 @pytest.mark.parametrize("size", [10, table_module.MAX_RESPONSE_BYTES])

@@ -6,7 +6,7 @@ connections: what it has sent, what it has got, and the cursor of the newest eve
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import trio
@@ -25,6 +25,9 @@ PATIENCE_S: Final = 300.0
 """How long a client waits when nothing happens; then it ends what runs."""
 _NEXT_S: Final = (0.01, 0.01, 0.5, 0.5, 2.0, 2.0, 40.0)
 """Between two connections; after the longest an agent may be asleep."""
+_ABORTS: Final = 2
+_MOST_REFUSED: Final = 10
+"""How often a client ends what runs before all is taken for stalled; and again, where a failing disk has refused it."""
 _LEAVING_S: Final = 60.0
 _NOTICED_S: Final = 20.0
 """So long after a crash a command may be given to what has crashed."""
@@ -41,6 +44,11 @@ _DIALOGS: Final = 0.25
 _LEAVING: Final = frozenset({"abort", *REPLACING})
 _CUTS: Final = 0.06
 """How often the client's process ends behind a command, and how often it leaves in order."""
+_BURSTS: Final = 0.2
+_MOST_TOGETHER: Final = 4
+_NAMING: Final = "set_session_name"
+_CUTS_BEHIND_BURSTS: Final = 0.3
+"""In pointed histories: how often commands come together, at most how many, and how often a connection ends then."""
 
 
 class Sessions:
@@ -52,8 +60,7 @@ class Sessions:
         self.entries: dict[str, None] = {}
         """Of messages of the user, in whatever session."""
         self.names: list[str] = []
-        """Names that were given in this boot: a loss of power may take one, and leave the answer with the host."""
-        self.begun_s = 0.0  # this boot
+        """Names that were confirmed in this boot of the machine, whenever they were sent."""
         self._ledger = ledger
         self._report = report
         self._open: set[tuple[str, str]] = set()
@@ -108,6 +115,8 @@ class Surroundings(NamedTuple):
     environment: Mapping[str, str]
     dialogs: SharedDialogs | None
     """None: the agent has no extension that opens any."""
+    on_record: Callable[[str], bool]
+    """Takes the type of a record that a client reads, and returns whether the machine has crashed before."""
 
     def attach(self, client: str, since: Cursor | None) -> bytes:
         """Return the request of a client."""
@@ -135,8 +144,26 @@ class Surroundings(NamedTuple):
 class HostedClient:
     """One client, over all its connections."""
 
-    def __init__(self, name: str, draws: random.Random, around: Surroundings) -> None:
-        """Send nothing yet."""
+    def __init__(
+        self,
+        name: str,
+        draws: random.Random,
+        around: Surroundings,
+        bursts: random.Random | None = None,
+        *,
+        has_named_bursts: bool = False,
+    ) -> None:
+        """Send nothing yet.
+
+        Args:
+            name: Of the client.
+            draws: Decides.
+            around: What all clients share.
+            bursts: Decides when several commands are sent in one write; None: never.
+            has_named_bursts: Whether these all name the session: the table of the commands is flushed before each.
+        """
+        self._bursts = bursts
+        self._of_bursts = _NAMING if has_named_bursts else None
         self.name = name
         self.owed: dict[str, Record] = {}
         """Commands without a response, by their ids."""
@@ -148,6 +175,7 @@ class HostedClient:
         self._open: set[str] = set()
         """The ids that the current connection has sent, and that are not answered."""
         self._is_running = False
+        self._refused_aborts = 0
         self._sent_s: dict[str, float] = {}
         """When a command was sent first, by its id."""
         self._deliveries = Deliveries(around.ledger)
@@ -163,7 +191,11 @@ class HostedClient:
                 is_done = await self._attached(connection)
                 if is_done:
                     return
-            await trio.sleep(self._draws.choice(_NEXT_S))
+            await trio.sleep(self._next_s())
+
+    def _next_s(self) -> float:
+        is_soon = self._bursts is not None and self._bursts.random() < 0.5
+        return 0.0 if is_soon else self._draws.choice(_NEXT_S)
 
     async def _attached(self, connection: Connection) -> bool:
         """Have one connection; return whether nothing is left to do."""
@@ -228,6 +260,8 @@ class HostedClient:
         except NotARecord as error:
             around.report("framing", f"not a record: {error}: {line[:200]!r}")
             return None
+        if around.on_record(str(record.get("type"))):
+            return None
         if record.get("type") == "response":
             self._settle(record)
         else:
@@ -252,29 +286,54 @@ class HostedClient:
     async def _drive(self, connection: Connection) -> bool:
         """Repeat what is owed and send more; return whether all is done, else the connection is to be ended."""
         draws = self._draws
-        for command in tuple(self.owed.values()):
-            await self._send(connection, command)
+        if self._bursts is None:
+            for command in tuple(self.owed.values()):
+                await self._send(connection, command)
+        elif await self._burst(connection, self._bursts, list(self.owed.values())):
+            return False
         while self._left:
             await self._pause()
             self._left -= 1
-            command = self._command()
+            command = self._command(draws)
             if self._around.parts.has(f"command:{self.name}.{self._sent}"):
                 await self._send(connection, command)
             else:
                 del self.owed[command["id"]]
             if draws.random() < _CUTS:
                 return False
-        for attempt in range(3):
+            if self._bursts is not None and self._bursts.random() < _BURSTS:
+                commands = [
+                    self._command(self._bursts, self._of_bursts)
+                    for _ in range(1 + self._bursts.randrange(_MOST_TOGETHER))
+                ]
+                if await self._burst(connection, self._bursts, commands):
+                    return False
+        aborts = 0
+        while True:
             with trio.move_on_after(PATIENCE_S):
                 while self.owed or self._is_running:
                     await self._changed.wait()
                 return True
-            if attempt < 2:
-                await self._send(connection, self._new({"type": "abort", "queue": "hold"}))
+            if aborts == _ABORTS + min(self._refused_aborts, _MOST_REFUSED):
+                break
+            aborts += 1
+            await self._send(connection, self._new({"type": "abort", "queue": "hold"}))
         owed = ", ".join(f"{command['type']} {key}" for key, command in self.owed.items())
         self._around.report("stalled", f"{self.name} waits, and owed are: {owed or 'the end of the run'}")
         self.owed.clear()
         return True
+
+    async def _burst(self, connection: Connection, draws: random.Random, commands: Sequence[Record]) -> bool:
+        """Send commands in one write, each in its frame; return whether the connection is to be ended then."""
+        has = self._around.parts.has
+        left = [each for each in commands if has(f"command:{self.name}.{each['id'].removeprefix('c')}")]
+        for command in commands:
+            if command not in left:
+                del self.owed[command["id"]]
+        if not left:
+            return False
+        await self._send(connection, *left)
+        return draws.random() < _CUTS_BEHIND_BURSTS
 
     async def _pause(self) -> None:
         match self._draws.randrange(4):
@@ -290,11 +349,10 @@ class HostedClient:
             case _:
                 pass
 
-    def _command(self) -> Record:
-        draws = self._draws
-        if self._around.dialogs is not None and draws.random() < _DIALOGS:
+    def _command(self, draws: random.Random, name: str | None = None) -> Record:
+        if name is None and self._around.dialogs is not None and draws.random() < _DIALOGS:
             return self._new(self._around.dialogs.command(draws))
-        name = draws.choices(_NAMES, _WEIGHTS)[0]
+        name = name or draws.choices(_NAMES, _WEIGHTS)[0]
         command: Record = {"type": name}
         match name:
             case "prompt" | "steer" | "follow_up":
@@ -328,7 +386,12 @@ class HostedClient:
         self.owed[command["id"]] = command
         return command
 
-    async def _send(self, connection: Connection, command: Record) -> None:
+    async def _send(self, connection: Connection, *commands: Record) -> None:
+        for command in commands:
+            self._note(command)
+        await self._write(connection, *commands)
+
+    def _note(self, command: Record) -> None:
         self._open.add(command["id"])
         if self._around.dialogs is not None and command["type"] in _LEAVING:
             self._around.dialogs.send(self.name, command)
@@ -336,12 +399,12 @@ class HostedClient:
             self._around.ledger.open_withdrawals.add(command["by"])
         self._around.sessions.send(self.name, command)
         self._sent_s.setdefault(command["id"], self._around.trace.time_s)
-        await self._write(connection, command)
 
-    async def _write(self, connection: Connection, record: Record) -> None:
-        line = encode_record(record)
-        self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
-        await self._write_frame(connection, data(line))
+    async def _write(self, connection: Connection, *records: Record) -> None:
+        lines = [encode_record(record) for record in records]
+        for line in lines:
+            self._around.trace.note(f"{self.name} in", line.decode().rstrip("\n"))
+        await self._write_frame(connection, b"".join(map(data, lines)))
 
     async def _write_frame(self, connection: Connection, frame: bytes) -> None:
         """Write a frame as a whole: where there are dialogs, several tasks write."""
@@ -361,14 +424,15 @@ class HostedClient:
         self._open.discard(identity)
         if around.dialogs is not None and command["type"] in _LEAVING:
             around.dialogs.settle(self.name, command)
+        if command["type"] == "abort" and response.get("errorCode") == "io_error" and not around.ledger.is_trusted:
+            self._refused_aborts += 1
         around.sessions.answer(self.name, command, response)
         if (problem := around.ledger.settle(command, response)) is not None:
             around.report("deliveries", problem)
         is_unknown = response.get("errorCode") == "outcome_unknown" and around.ledger.is_trusted
         if is_unknown and around.events.disturbed_s + _NOTICED_S < self._sent_s[identity]:
             around.report("answers", f"{self.name}: nothing has crashed, and the outcome is unknown: {response}")
-        is_of_boot = self._sent_s[identity] >= around.sessions.begun_s
-        if command["type"] == "set_session_name" and response["success"] and is_of_boot:
+        if command["type"] == "set_session_name" and response["success"]:
             around.sessions.names.append(command["name"])
 
 

@@ -20,12 +20,13 @@ from pinnace_fuzz.simulation.hosted.client import HostedClient, Sessions, Surrou
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
 from pinnace_fuzz.simulation.hosted.dialogs import SharedDialogs
 from pinnace_fuzz.simulation.hosted.events import EventLog
+from pinnace_fuzz.simulation.moments import Moment, RecordMoment, draw_moment, draw_record_moment, draw_unread_answer
 from pinnace_fuzz.simulation.oracles import find_repeated, find_unnamed
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import HostProgram, Program
 from pinnace_fuzz.simulation.results import SESSION, History
 from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.world import Moment, Span, World, draw_disk_faults, draw_moment, quiet_folder
+from pinnace_fuzz.simulation.world import Span, World, draw_disk_faults, quiet_folder
 
 _MOST_BOOTS: Final = 3
 _MOST_CLIENTS: Final = 3
@@ -41,6 +42,13 @@ _RESTARTS_S: Final = (0.0, 0.01, 0.5, 3.0, 10.0)
 _PAUSES_S: Final = (0.01, 0.5, 4.0, 9.0, 40.0)
 """For which a process is stopped."""
 _IDLE_S: Final = (20.0, 1800.0)
+_SLEEPY: Final = 0.4
+"""In how many pointed histories an agent sleeps soon, and its model is slow: its clients are away while it works."""
+_SLEEPY_S: Final = 3.0
+_NAMED_BURSTS: Final = 0.3
+"""In how many pointed histories all commands that come together name the session, and answers are lost."""
+_AT_RECORDS: Final = 0.5
+"""How many of the faults of a pointed history strike at a record."""
 _JOURNAL_BYTES: Final = (64 * 1024 * 1024,) * 4 + (64 * 1024,)
 """With little, old records are dropped."""
 _WITH_DIALOGS: Final = 0.15
@@ -56,7 +64,7 @@ class Fault(NamedTuple):
     victim: Victim
     pause_s: float
     """For how long it is stopped; 0: it crashes."""
-    moment: Moment
+    moment: Moment | RecordMoment
 
 
 class _Plan(NamedTuple):
@@ -121,18 +129,54 @@ class _Scene:
             str(world.work),
             world.environment,
             self.dialogs,
+            world.take_record,
         )
+        has_named_bursts = _has_named_bursts(world)
         count = 1 + world.draws("clients").randrange(_MOST_CLIENTS)
-        self.clients = [HostedClient(f"client-{n}", world.draws(f"client {n}"), self.around) for n in range(count)]
+        self.clients = [
+            HostedClient(
+                f"client-{n}",
+                world.draws(f"client {n}"),
+                self.around,
+                world.draws(f"bursts {n}") if world.is_pointed else None,
+                has_named_bursts=has_named_bursts,
+            )
+            for n in range(count)
+        ]
 
 
 def _plans(world: World, clients: int) -> list[_Plan]:
     draws = world.draws("plan")
     is_faulty = draws.random() < 0.25
     counts = [1 + draws.randrange(_MOST_FAULTS) for _ in range(draws.randrange(_MOST_BOOTS))]
-    return [_plan(draws, clients, count, is_faulty=is_faulty) for count in counts] + [
-        _plan(draws, clients, 0, is_faulty=False)
-    ]
+    plans = [_plan(draws, clients, count, is_faulty=is_faulty) for count in counts]
+    plans.append(_plan(draws, clients, 0, is_faulty=False))
+    if not world.is_pointed:
+        return plans
+    records = world.draws("records")
+    at_record = _at_answer if _has_named_bursts(world) else _perhaps_at_record
+    plans = [plan._replace(faults=tuple(at_record(each, records) for each in plan.faults)) for plan in plans]
+    if world.draws("sleep").random() < _SLEEPY:
+        plans = [plan._replace(idle_s=_SLEEPY_S) for plan in plans]
+    return plans
+
+
+def _has_named_bursts(world: World) -> bool:
+    return world.draws("kind of bursts").random() < _NAMED_BURSTS
+
+
+def _at_answer(fault: Fault, draws: random.Random) -> Fault:
+    """Let the machine crash where a client has not got an answer, which the host has kept."""
+    return fault if fault.pause_s else Fault("machine", 0.0, draw_unread_answer(draws))
+
+
+def _perhaps_at_record(fault: Fault, draws: random.Random) -> Fault:
+    """Let a fault strike where something was just promised; only a client of a machine that crashes may miss that."""
+    moment = draw_record_moment(draws, is_read=None if fault.victim == "machine" else True)
+    victim: Victim = draws.choice((fault.victim, "machine"))
+    if draws.random() >= _AT_RECORDS or fault.pause_s:
+        return fault
+    return Fault(victim, 0.0, moment)
 
 
 def _plan(draws: random.Random, clients: int, faults: int, *, is_faulty: bool) -> _Plan:
@@ -171,7 +215,7 @@ class _Boot(Span[Fault]):
     def play(self) -> None:
         of, world, plan = self._of, self.world, self._plan
         world.trace.note("boot", f"{self.number} {plan}")
-        world.write_script(self.number, trouble=plan.trouble)
+        world.write_script(self.number, trouble=plan.trouble, is_slow=plan.idle_s == _SLEEPY_S)
         if plan.disk != EMPTY_FAULTS:
             of.events.may_have_gaps = True
         self.run(self._live, plan.disk, is_held)
@@ -185,7 +229,6 @@ class _Boot(Span[Fault]):
             for text in find_unnamed(of.around.sessions.names, world.session_files()):
                 world.report("commands", text)
         of.around.sessions.names.clear()
-        of.around.sessions.begun_s = world.begun_s
         for text in find_repeated(world.session_files()):
             world.report("commands", text)
         for defect in world.log.defects:
@@ -319,6 +362,7 @@ class _Boot(Span[Fault]):
             idle_s=plan.idle_s,
             journal_bytes=self._of.journal_bytes,
             on_crash=plan.on_crash,
+            boot=lambda: f"boot {self.number}",
         )
         return 0
 

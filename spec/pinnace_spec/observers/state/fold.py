@@ -10,7 +10,7 @@ from pinnace_spec.observers.state.conversation import Conversation
 from pinnace_spec.observers.state.queue_texts import QueueTexts
 from pinnace_spec.observers.state.settings import Settings
 from pinnace_spec.observers.state.work import Work
-from pinnace_spec.observers.verdicts import Checks, Step
+from pinnace_spec.observers.verdicts import Checks, Step, Verdict
 from pinnace_spec.profiles.generations import Generation
 
 # Commands that may start or end a run while they are pending.
@@ -33,6 +33,8 @@ class Fold:
         """No work is open, and no pending command may start some. False if this is unknown."""
         self.step: Step | None = None
         """The newest step that was taken."""
+        self.found: list[Verdict] = []
+        """Violations that observers have reported since `take_found`."""
 
     def advance(self, step: Step) -> None:
         """Take a step, once for all observers."""
@@ -45,6 +47,13 @@ class Fold:
         self.settings.advance(step, self.commands)
         self.conversation.advance(step, self.commands)
         self._listen(step)
+
+    def take_found(self) -> list[Verdict]:
+        """Return what was reported since the last call."""
+        if not (found := self.found):
+            return []
+        self.found = []
+        return found
 
     def _listen(self, step: Step) -> None:
         sent, answered = self.commands.sent, self.commands.answered

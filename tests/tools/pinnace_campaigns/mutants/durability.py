@@ -17,6 +17,7 @@ MORE_STEPS: Final = {
     "a-session-is-begun-in-two-files": 700_000,
     "torn-lines-are-continued": 250_000,
     "short-writes-are-whole": 250_000,
+    "the-table-is-not-flushed": 400_000,
 }
 """For faults that show only when the machine crashes between two flushes, where a write was cut, or a rare state."""
 
@@ -193,6 +194,20 @@ HOSTED_MUTANTS: Final = (
         "is_kept = self._is_complete",
     ),
     _fault(
+        "the-table-is-not-flushed",
+        "The table of a client's commands is never flushed.",
+        f"{_HOST}/table.py",
+        "        self._system.fsync(self._descriptor)\n",
+        "",
+    ),
+    _fault(
+        "an-answer-outlives-its-change",
+        "A repeated command has its first answer when a loss of power has taken what it has changed.",
+        f"{_HOST}/table.py",
+        "(is_lasting or entry.boot == self._boot)",
+        "True",
+    ),
+    _fault(
         "a-session-is-begun-in-two-files",
         "The next process begins a session without a file in another one than a former process, which still runs.",
         f"{_HOST}/agent.py",
@@ -210,21 +225,16 @@ HOSTED_MUTANTS: Final = (
 """Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
 
 # Of the first, the next line of a session of a few kilobytes changes the page again that a failed flush has dropped,
-# which writes it. The second shows when a crash of the machine comes between a command that is no message and its
-# answer. The others were in the program, and each was found by some seed; with what is drawn now they need more steps.
+# which writes it; and what is refused at a failed flush is written anew when it is sent again. It shows where a message
+# of several pages, which a killed process has written, is sent twice to the next one, whose first flush fails, and the
+# machine crashes then. The others were in the program, and each was found by some seed; with what is drawn now they
+# need more steps.
 NOT_FOUND: Final = (
     _fault(
         "a-failed-flush-is-repeated",
         "A flush that has failed is tried again on the same file, which the kernel takes for written.",
         _DURABILITY,
         "                flushed.is_content_lost = True\n",
-        "",
-    ),
-    _fault(
-        "the-table-is-not-flushed",
-        "The table of a client's commands is never flushed.",
-        f"{_HOST}/table.py",
-        "        self._system.fsync(self._descriptor)\n",
         "",
     ),
     _fault(
