@@ -5,13 +5,12 @@ are read. A cancellation ends all that came before it, in every state. Must not 
 """
 
 import logging
-import time
-import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_agent.core.surroundings import random_uuid, wall_time_ns
 from pinnace_rpc.acp.core import EditorAgent, Record
 from pinnace_rpc.acp.figures import Figures
 from pinnace_rpc.acp.outbox import Outbox
@@ -135,10 +134,10 @@ class Work:
         outcome = "startedNewTurn" if is_idle else "injected"
         take = self._steered(request, lambda _: {"outcome": outcome})
         if is_idle:
-            self._core.send("prompt", {**self._named(message, str(uuid.uuid4())), "streamingBehavior": "steer"}, take)
+            self._core.send("prompt", {**self._named(message, random_uuid()), "streamingBehavior": "steer"}, take)
         else:
             is_follow_up = _inner(said, "pinnace").optional_text("deliverAs") == "followUp"
-            self._core.send("follow_up" if is_follow_up else "steer", self._named(message, str(uuid.uuid4())), take)
+            self._core.send("follow_up" if is_follow_up else "steer", self._named(message, random_uuid()), take)
 
     def message_child(self, request: RequestId, params: Params) -> None:
         """Take a message for a sub-agent that works, which has the id of a session (R-SUB-10).
@@ -242,7 +241,7 @@ class Work:
     def _settle(self, turn: PromptTurn, outcome: Outcome) -> None:
         """Read the last figures, which belong to the turn, and end it."""
         turn.state = "settling"
-        self._show(InfoChanged(updated_at=date_text(time.time())))
+        self._show(InfoChanged(updated_at=date_text(wall_time_ns() / 1e9)))
         self._figures.refresh(lambda: self._finish(turn, outcome))
 
     def _finish(self, turn: PromptTurn, outcome: Outcome) -> None:
@@ -347,26 +346,27 @@ class Work:
         goes_on = any(tool_calls.is_builtin(call.tool) for call in others)
         self._lifecycle.wait_for_user(is_waiting=bool(asking or is_asked) and not goes_on)
 
-    def end(self, outcome: Outcome, error: RequestError) -> None:
+    def end(self, outcome: Outcome, error: RequestError, *, is_in_order: bool) -> None:
         """Take the end of the agent: answer every prompt and every request to steer.
 
         Args:
             outcome: Of work that goes on.
             error: For what has no answer.
+            is_in_order: The agent has reported everything that it has done.
         """
         self.is_active = False
-        self.answer_all(error)
+        self.answer_all(error, lost=None if is_in_order else error)
         self._lifecycle.stop(outcome)
         for request in self._steering:
             self._outbox.refuse(request, error)
         self._steering.clear()
 
-    def answer_all(self, error: RequestError) -> None:
-        """Answer every prompt without its end."""
+    def answer_all(self, error: RequestError, *, lost: RequestError | None) -> None:
+        """Answer every prompt without its end; `lost` is as in `Lifecycle.end`."""
         turn = self._turns.active
         if turn is not None:
             outcome = TurnResult("cancelled", {}) if turn.is_cancelled else error
-            self._lifecycle.end(turn, outcome, continues=self.is_active)
+            self._lifecycle.end(turn, outcome, continues=self.is_active, lost=lost)
         for waiting in self._turns.cancel():
             self._outbox.refuse(waiting.request, error)
         self._turns.end()

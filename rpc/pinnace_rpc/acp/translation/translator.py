@@ -137,6 +137,17 @@ class Translator:
         """Take notice that a message of this client will not come."""
         self._own_messages.discard(message_id)
 
+    def without_unsaved(self, branch: list[Json]) -> list[Json]:
+        """Return entries without the message of a prompt that is being saved: it may be taken back.
+
+        It is the last entry, of a message of this client whose record has not come; that will show it.
+        """
+        message_id = str(branch[-1].get("messageId") or "") if branch else ""
+        if message_id not in self._own_messages:
+            return branch
+        self.forget(message_id)
+        return branch[:-1]
+
     @property
     def progressing(self) -> Sequence[Call]:
         """The calls that have begun and not ended."""

@@ -29,8 +29,10 @@ class Turns:
     def accept(self, turn: "PromptTurn") -> None:
         """Do nothing: likewise."""
 
-    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool) -> None:
-        """Respond to the prompt."""
+    def end(
+        self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: RequestError | None = None
+    ) -> None:
+        """Respond to the prompt: how its turn has ended, which says nothing of its message."""
         self.work(is_at_work=continues, outcome=None)  # behind its run, or in the place of it
         self._respond(turn, outcome)
 
