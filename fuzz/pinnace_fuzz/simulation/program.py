@@ -1,4 +1,4 @@
-"""The programs that are simulated: entry points that run an agent, a host or an adapter in a task, given all that they reach.
+"""The programs that are simulated: entry points that run an agent, a host or an adapter, given all that they reach.
 
 The default is the agent of this project; its package must be installed. Any other in Python on trio can be simulated
 that has such a function.

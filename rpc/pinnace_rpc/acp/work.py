@@ -241,8 +241,15 @@ class Work:
     def _settle(self, turn: PromptTurn, outcome: Outcome) -> None:
         """Read the last figures, which belong to the turn, and end it."""
         turn.state = "settling"
+        self._close_calls()
         self._show(InfoChanged(updated_at=date_text(wall_time_ns() / 1e9)))
         self._figures.refresh(lambda: self._finish(turn, outcome))
+
+    def _close_calls(self) -> None:
+        """Show the end of calls that have none, unless another run has begun, whose calls they may be."""
+        if not self.is_active:
+            for shown in self._translator.close():
+                self._show(shown)
 
     def _finish(self, turn: PromptTurn, outcome: Outcome) -> None:
         if self._turns.active is not turn:
@@ -251,8 +258,6 @@ class Work:
             # What an abort returns is saved before it is answered, which takes longer than the figures.
             self._finishing = partial(self._finish, turn, outcome)
             return
-        for shown in self._translator.close():
-            self._show(shown)
         self._turns.end()
         outcome = TurnResult("cancelled", {}) if turn.is_cancelled else outcome
         # A steered message may have begun work behind the run of the turn.
@@ -308,6 +313,7 @@ class Work:
             self._figures.refresh(lambda: None)
             return
         self.is_active = False
+        self._close_calls()
         answer = self._translator.answer
         if answer is not None and is_refusal(answer) and turn.entry is not None and not turn.is_cancelled:
             self._take_back(turn, turn.entry, answer)

@@ -78,7 +78,7 @@ async def _wait_for_session(arguments: Sequence[str]) -> None:
         return
     session = arguments[len(arguments) - 1 - arguments[::-1].index("--session") + 1]
     with trio.move_on_after(_LEASE_WAIT_S):
-        while _is_leased(f"{session}.lease"):
+        while _is_leased(f"{session}.lease"):  # noqa: ASYNC110 - as a process that waits for a lock
             await trio.sleep(_LEASE_POLL_S)
 
 

@@ -17,7 +17,8 @@ import trio
 from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.editors.adapters import AdapterMachine, AdapterProcess, SessionStarter
-from pinnace_fuzz.simulation.editors.client import Editor, Surroundings
+from pinnace_fuzz.simulation.editors.client import Editor
+from pinnace_fuzz.simulation.editors.connection import Surroundings
 from pinnace_fuzz.simulation.editors.prompts import Messages, find_wrong
 from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
@@ -216,6 +217,9 @@ class _Boot(Span[Fault]):
         if not fault.pause_s:
             trace.note("crash", process.name)
             process.crash()
+            if fault.victim != "adapter":
+                for editor in self._of.editors:
+                    editor.lose_records()
         elif not process.is_stopped:
             trace.note("stop", f"{process.name} {fault.pause_s}")
             process.is_stopped = True

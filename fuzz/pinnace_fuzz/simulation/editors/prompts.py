@@ -120,4 +120,6 @@ def _fates(files: Files) -> _Fates:
                 delivered[text_of(latest["message"])].discard(latest["id"])
         queued.update(waiting.values())
         returned |= back
-    return _Fates({text: frozenset(entries) for text, entries in delivered.items()}, frozenset(queued), frozenset(returned))
+    return _Fates(
+        {text: frozenset(entries) for text, entries in delivered.items()}, frozenset(queued), frozenset(returned)
+    )

@@ -29,6 +29,8 @@ class SessionView:
     """A message was accepted in it, so it has a file."""
     is_at_work: bool = False
     """As the last update of its state has said, on the current connection."""
+    works: int = 0
+    """How often work has begun."""
     has_turn: bool = False
     """A prompt has begun the work (version 2)."""
     is_cancelled: bool = False
@@ -75,6 +77,7 @@ class SessionView:
         if update["sessionUpdate"] == "state_update":
             was_at_work, self.is_at_work = self.is_at_work, update["state"] != "idle"
             if not was_at_work:
+                self.works += self.is_at_work
                 self.has_turn = self.is_at_work and has_prompt
             if ((update.get("error") or {}).get("data") or {}).get("errorCode") == _ENDED:
                 self.end()  # of what was at work, the end was not shown
@@ -85,6 +88,7 @@ class SessionView:
         else:
             running = ((update.get("_meta") or {}).get("pinnace") or {}).get("running")
             if isinstance(running, bool):
+                self.works += running
                 self.is_at_work = running
         return None
 

@@ -135,9 +135,7 @@ class Lifecycle(Protocol):
         """The message of a prompt is in the conversation, as `turn.accepted_as`."""
         ...
 
-    def end(
-        self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: "RequestError | None" = None
-    ) -> None:
+    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: "RequestError | None" = None) -> None:
         """A turn is over; other work may continue.
 
         Args:

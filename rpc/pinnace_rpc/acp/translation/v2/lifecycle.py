@@ -36,9 +36,7 @@ class States:
             turn.is_answered = True
             self._replies.respond(turn.request, {"messageId": turn.accepted_as})
 
-    def end(
-        self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: RequestError | None = None
-    ) -> None:
+    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: RequestError | None = None) -> None:
         """Report that work has ended, and refuse the prompt if its message is not known to be in the conversation."""
         if not turn.is_answered:
             if lost is not None:  # also if it was cancelled: the message may have been accepted all the same
