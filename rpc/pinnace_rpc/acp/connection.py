@@ -107,7 +107,8 @@ class Connection:
         """Likewise, the MCP servers."""
         self._files: set[ClientFiles] = set()
         """Of the open sessions."""
-        self._cores: set[EditorAgent] = set()
+        self._cores: dict[EditorAgent, None] = {}
+        """Those that have not ended, in the order of their starts."""
         self._opening: dict[str, trio.Lock] = {}
         """For each stored session that is being opened."""
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
@@ -138,7 +139,7 @@ class Connection:
         """The client is gone: cancel what is left, and end all agents but those that outlive it."""
         for scope in list(self._in_flight.values()):
             scope.cancel()
-        for core in self._cores:
+        for core in list(self._cores):
             core.leave()
         if self._bridge is not None:
             self._bridge.close()
@@ -568,13 +569,13 @@ class Connection:
 
     def _attended(self, agent: OpenedAgent) -> EditorAgent:
         core = EditorAgent(agent.pipes, self._outbox.room, agent.leave)
-        self._cores.add(core)
+        self._cores[core] = None
         self._nursery.start_soon(self._run, core)
         return core
 
     async def _run(self, core: EditorAgent) -> None:
         await core.run()
-        self._cores.discard(core)
+        self._cores.pop(core, None)
 
     async def _attend(self, session: Session) -> None:
         await session.core.ended.wait()

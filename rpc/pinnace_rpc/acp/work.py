@@ -72,7 +72,7 @@ class Work:
         self.is_taking_back = False
         """The session is being moved to before a prompt that the model has refused."""
         self._has_new_keys = False
-        self._steering: set[RequestId] = set()
+        self._steering: dict[RequestId, None] = {}
         """The requests to steer that the agent has not answered."""
         self._finishing: Callable[[], None] | None = None
         """Ends the turn that is over but for the answers of aborts."""
@@ -156,13 +156,13 @@ class Work:
         """Count a request as not answered; returns what answers it, with a result made of the agent's data."""
 
         def take(answer: Record) -> None:
-            self._steering.discard(request)
+            self._steering.pop(request, None)
             if answer.get("success") is not True:
                 self._outbox.refuse(request, refusal(answer))
             else:
                 self._outbox.respond(request, result(as_object(answer.get("data")) or {}))
 
-        self._steering.add(request)
+        self._steering[request] = None
         return take
 
     def expect_keys(self) -> None:

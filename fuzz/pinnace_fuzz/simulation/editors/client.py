@@ -20,7 +20,7 @@ _CUTS: Final = 0.06
 """How often a connection ends behind an action."""
 _ACTIONS: Final = (
     *(("prompt", 8), ("steer", 3), ("replay", 2), ("cancel", 2)),
-    *(("cancel_request", 1), ("close", 1), ("new", 1), ("list", 1)),
+    *(("cancel_request", 1), ("close", 1), ("new", 1), ("status", 1)),
 )
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
@@ -124,7 +124,7 @@ class Editor:
             case "close":
                 await connection.close(view)
             case _:
-                await connection.request("session/list", {})
+                await connection.request("session/status", {"sessionId": view.identity})
 
     async def _pause(self, connection: EditorConnection) -> None:
         match self._draws.randrange(4):

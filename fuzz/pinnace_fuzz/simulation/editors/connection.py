@@ -38,8 +38,8 @@ _NOT_FOUND: Final = -32002
 _BARRIER: Final = "_simulation/barrier"
 """A method that no adapter has: the error comes behind what was done before."""
 _INFO: Final = {"name": "simulation", "version": "0"}
-# Of the process that simulates, and of a real clock: in texts about sessions that are in use, and of real files.
-_REAL: Final = re.compile(r'process \d+, for \d+ \w+|"updatedAt":"[^"]*"')
+# Of the process that simulates, and of a real clock: in texts about sessions that are in use.
+_REAL: Final = re.compile(r"process \d+, for \d+ \w+")
 
 
 class Surroundings(NamedTuple):
