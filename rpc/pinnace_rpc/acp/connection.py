@@ -587,9 +587,10 @@ class Connection:
 
     async def _close(self, params: Params) -> dict[str, object]:
         session_id = params.text("sessionId")
-        if session_id in self._sessions or not self._translation.closes_unknown:
-            await self._session(params).close()
-        return {"_meta": {}}
+        if session_id not in self._sessions and self._translation.closes_unknown:
+            return {"_meta": {}}
+        returned = await self._session(params).close()
+        return {"_meta": {"pinnace": {"returned": returned}} if returned else {}}
 
 
 def _folders(params: Params) -> list[str]:

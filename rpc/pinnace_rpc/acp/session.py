@@ -339,12 +339,17 @@ class Session:
         error = RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"})
         self._work.answer_all(error, lost=error)
 
-    async def close(self) -> None:
-        """Cancel everything, and end the agent."""
+    async def close(self) -> Sequence[str]:
+        """Cancel everything, and end the agent; return the messages that this has kept from the model.
+
+        Those of a turn are in its response.
+        """
         self._is_closing = True
+        self._work.returned.clear()
         self._work.cancel()
         self.core.close()
         await self.over.wait()
+        return self._work.returned
 
     async def log_out(self, providers: Sequence[str]) -> None:
         """Have the agent know that the logins to providers were removed from auth.json: no request has them now."""

@@ -69,6 +69,8 @@ class Work:
         self._turns = Turns()
         self.is_active = is_at_work
         """A run is active, begun by a prompt or by the agent itself."""
+        self.returned: list[str] = []
+        """What aborts of work that no prompt has begun have kept from the model."""
         self.is_taking_back = False
         """The session is being moved to before a prompt that the model has refused."""
         self._has_new_keys = False
@@ -278,7 +280,9 @@ class Work:
         texts = [str(text) for name in ("steering", "followUp") for text in as_array(cleared.get(name))]
         if texts:
             self._show(Noticed("warning", "Not delivered:", "\n".join(texts)))
-        if turn is not None:
+        if turn is None:
+            self.returned += texts
+        else:
             turn.returned += texts
             turn.aborts -= 1
             if turn.aborts:

@@ -74,6 +74,10 @@ class Lost(Exception):
     """The adapter has ended before what was waited for."""
 
 
+class Stalled(Exception):
+    """The adapter owes something, and nothing happens; it was reported."""
+
+
 class Person(Protocol):
     """What a connection knows of its editor."""
 
@@ -145,8 +149,11 @@ class EditorConnection:
                     self._around.trace.note(self._name, "is gone")
                     self._adapter.lose_editor()
                     await self._wait_ended()
+            except Stalled:
+                is_done = True  # nothing more is expected
+                self._adapter.lose_editor()
+                await self._wait_ended()
             except (Lost, trio.BrokenResourceError):
-                is_done = False
                 await self._adapter.process.ended.wait()
                 self._check_end()
             nursery.cancel_scope.cancel()
@@ -291,7 +298,7 @@ class EditorConnection:
                     if view.is_open:
                         await self._notify("session/cancel", {"sessionId": view.identity})
         self._report("stalled", f"owed are: {', '.join(self.owed)}")
-        raise Lost
+        raise Stalled
 
     # Messages.
 
@@ -323,7 +330,7 @@ class EditorConnection:
                 await self.changed()
             return sent.answers[0]
         self._report("stalled", f"{sent.method} has no answer after {PATIENCE_S:.0f} s")
-        raise Lost
+        raise Stalled
 
     async def _notify(self, method: str, params: Json) -> None:
         await self._write({"jsonrpc": "2.0", "method": method, "params": params})
@@ -391,6 +398,9 @@ class EditorConnection:
         code = (error.get("data") or {}).get("errorCode")
         if view is not None and (error.get("code") == _NOT_FOUND or code == "agent_ended"):
             view.end()
+        details = (((result or {}).get("_meta") or {}).get("pinnace")) or {}
+        for text in details.get("returned", ()):
+            self._around.messages.see_returned(text)
         match sent.method:
             case "session/new" if result is not None:
                 identity = result["sessionId"]
@@ -418,8 +428,6 @@ class EditorConnection:
             self._report("cancellation", f"a prompt that was cancelled has ended with {result['stopReason']}")
         message = sent.message
         details = (((result or {}).get("_meta") or {}).get("pinnace")) or {}
-        for text in details.get("returned", ()):
-            self._around.messages.see_returned(text)
         if message is None:
             return
         if result is None:

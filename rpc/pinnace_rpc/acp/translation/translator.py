@@ -95,7 +95,7 @@ class Translator:
         self._calls.clear()
         self._results.clear()
         self._stored = len(done)
-        if not _has_failed(message):
+        if not has_failed(message):
             self._expect_calls(message, done)
 
     def _expect_calls(self, answer: Json, done: Container[int]) -> None:
@@ -267,7 +267,7 @@ class Translator:
             yield from self._describe(index, block)
         calls = [self._by_index[index] for index in sorted(self._by_index)]
         self._by_index.clear()
-        if _has_failed(message):
+        if has_failed(message):
             status: Status = "cancelled" if message.get("stopReason") == "aborted" else "failed"
             for call in calls:
                 yield from self._fail(call, status)
@@ -365,7 +365,7 @@ class Translator:
         yield InfoChanged(title=name) if isinstance(name, str) else TitleCleared()
 
 
-def _has_failed(answer: Json) -> bool:
+def has_failed(answer: Json) -> bool:
     """Return whether the calls of an answer are never executed."""
     return answer.get("stopReason") in ("error", "aborted")
 

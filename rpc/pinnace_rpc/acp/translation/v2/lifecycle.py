@@ -39,7 +39,7 @@ class States:
     def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: RequestError | None = None) -> None:
         """Report that work has ended, and refuse the prompt if its message is not known to be in the conversation."""
         if not turn.is_answered:
-            if lost is not None:  # also if it was cancelled: the message may have been accepted all the same
+            if lost is not None:  # also of one that was cancelled
                 self._refuse(turn, lost)
             elif isinstance(outcome, RequestError):
                 self._refuse(turn, outcome)
