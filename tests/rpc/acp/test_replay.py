@@ -174,14 +174,15 @@ def test_a_message_that_has_begun_without_an_entry_is_shown_at_its_end_after_a_l
 
 def test_a_message_that_is_being_saved_is_shown_when_it_is_accepted() -> None:
     """Its entry is there before; it may be taken back. Those of others, and what has begun, are shown by entries."""
-    question = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+    said = [{"type": "text", "text": "go"}]
+    question = {"role": "user", "content": said}
     entry: dict[str, Any] = {"type": "message", "id": "q", "messageId": "m1", "message": question}
     shown = Translator()
     assert shown.without_unsaved([entry]) == [entry]
     shown.expect("m1")
     assert shown.without_unsaved([entry]) == []
     record = {"type": "message_start", "entryId": "q", "messageId": "m1", "message": question}
-    assert [*shown.take(record)] == [UserMessage("q", question["content"], given_as="m1")]
+    assert [*shown.take(record)] == [UserMessage("q", said, given_as="m1")]
     assert shown.without_unsaved([entry]) == [entry]
 
 

@@ -16,6 +16,7 @@ from pinnace_fuzz.acp.agent import OBSERVERS
 from pinnace_fuzz.acp.schema import NotOfTheSchema, check_call, check_result
 from pinnace_fuzz.records import LineSplitter
 from pinnace_fuzz.simulation.editors.adapters import AdapterProcess
+from pinnace_fuzz.simulation.editors.answers import Answers, Sent, is_of
 from pinnace_fuzz.simulation.editors.prompts import EditorMessage, Messages
 from pinnace_fuzz.simulation.editors.questions import draw_answer
 from pinnace_fuzz.simulation.editors.views import SessionView
@@ -32,9 +33,6 @@ _ASK: Final = 0.2
 """How often a prompt is a command that opens a dialog, where there is one."""
 _METHODS: Final = ("confirm", "select", "input")
 _LIMITS_S: Final = (0.5, 5.0)
-_LOST_CODES: Final = frozenset({"agent_ended", "detached", "shutting_down", "outcome_unknown", "session_unavailable"})
-"""Of errors that do not say what has become of a message."""
-_NOT_FOUND: Final = -32002
 _BARRIER: Final = "_simulation/barrier"
 """A method that no adapter has: the error comes behind what was done before."""
 _INFO: Final = {"name": "simulation", "version": "0"}
@@ -60,16 +58,6 @@ class _Lost(Exception):
     """The adapter has ended before what was waited for."""
 
 
-class _Sent(NamedTuple):
-    """A request of the editor."""
-
-    method: str
-    params: Json
-    answered: trio.Event
-    answers: list[Json]
-    message: EditorMessage | None
-
-
 class Lost(Exception):
     """The adapter has ended before what was waited for."""
 
@@ -85,15 +73,6 @@ class Person(Protocol):
     version: int
     views: dict[str, SessionView]
     is_disturbed: bool
-
-
-class Sent(NamedTuple):
-    """A request of the editor."""
-
-    method: str
-    params: Json
-    answers: list[Json]
-    message: EditorMessage | None
 
 
 class EditorConnection:
@@ -123,8 +102,9 @@ class EditorConnection:
         self._has_ended_stdin = False
         self._writing = trio.Lock()
         self._nursery: trio.Nursery | None = None
-        self._cancelled: list[Sent] = []
-        """Prompts that were open when a cancellation was carried out."""
+        self._has_notices = True
+        """Whether the editor shows what belongs to no answer."""
+        self._answers = Answers(editor.version, editor.views, around.messages, self._report)
 
     @property
     def owed(self) -> list[str]:
@@ -170,6 +150,9 @@ class EditorConnection:
             while not self._is_lost:
                 await self._changed.wait()
         self._check_end()
+        if not self._has_notices:
+            # Without them a notice comes with the next turn, and there is none.
+            self._around.messages.see_returned_of(self._editor.views)
         if not self._adapter.process.has_crashed:
             for fault in self._observer.closed():
                 self._report("observer", str(fault))
@@ -200,7 +183,8 @@ class EditorConnection:
         draws = self._draws
         offers: Json = {"elicitation": {"form": {}}} if draws.random() < 0.5 else {}
         if self._version == 1:
-            session = {"compaction": {}, **({"notices": {}} if draws.random() < 0.5 else {})}
+            session: Json = {"compaction": {}, **({"notices": {}} if draws.random() < 0.5 else {})}
+            self._has_notices = "notices" in session
             params: Json = {"protocolVersion": 1, "clientCapabilities": {**offers, "session": session}}
         else:
             params = {"protocolVersion": 2, "info": _INFO, "capabilities": offers}
@@ -267,11 +251,11 @@ class EditorConnection:
 
     async def cancel(self, view: SessionView) -> None:
         """Cancel the work of a session."""
-        before = [sent for sent in self._sent.values() if sent.method == "session/prompt" and _of(sent, view)]
+        before = [sent for sent in self._sent.values() if sent.method == "session/prompt" and is_of(sent, view)]
         await self._notify("session/cancel", {"sessionId": view.identity})
         await self._answer(await self.request(_BARRIER, {}))
         # What has ended before the barrier was on its way.
-        self._cancelled += [sent for sent in before if not sent.answers]
+        self._answers.cancelled += [sent for sent in before if not sent.answers]
         view.is_cancelled = view.has_turn and self._version == 2
 
     async def cancel_request(self) -> None:
@@ -376,7 +360,7 @@ class EditorConnection:
             self._report("observer", str(fault))
         if "method" not in message:
             if sent is not None:
-                self._settle(self._sent.pop(message["id"]), message)
+                self._answers.settle(self._sent.pop(message["id"]), message)
         elif "id" in message:
             self._answer_question(message)
         elif message["method"] == "session/update":
@@ -389,61 +373,6 @@ class EditorConnection:
                 self._report("cancellation", wrong)
         if "Not delivered" in json.dumps(message["params"]["update"]):
             self._around.messages.see_returned(json.dumps(message, ensure_ascii=False))
-
-    def _settle(self, sent: Sent, answer: Json) -> None:
-        """Take the answer to a request."""
-        sent.answers.append(answer)
-        view = self._view(sent)
-        result, error = answer.get("result"), answer.get("error") or {}
-        code = (error.get("data") or {}).get("errorCode")
-        if view is not None and (error.get("code") == _NOT_FOUND or code == "agent_ended"):
-            view.end()
-        details = (((result or {}).get("_meta") or {}).get("pinnace")) or {}
-        for text in details.get("returned", ()):
-            self._around.messages.see_returned(text)
-        match sent.method:
-            case "session/new" if result is not None:
-                identity = result["sessionId"]
-                if identity in self._editor.views:
-                    self._report("sessions", f"the new session {identity} has the id of an earlier one")
-                self._editor.views[identity] = SessionView(identity, self._version, is_open=True, is_whole=True)
-            case "session/load" | "session/resume" if view is not None:
-                view.is_open = view.is_open or result is not None
-                view.is_whole = view.is_whole and result is not None
-            case "session/close" if view is not None and result is not None:
-                view.end()
-            case "session/prompt" | "_session/steering" if view is not None:
-                self._settle_message(sent, view, answer, code)
-            case _:
-                pass
-
-    def _settle_message(self, sent: Sent, view: SessionView, answer: Json, code: object) -> None:
-        result = answer.get("result")
-        if (
-            sent in self._cancelled
-            and self._version == 1
-            and result is not None
-            and result["stopReason"] != "cancelled"
-        ):
-            self._report("cancellation", f"a prompt that was cancelled has ended with {result['stopReason']}")
-        message = sent.message
-        details = (((result or {}).get("_meta") or {}).get("pinnace")) or {}
-        if message is None:
-            return
-        if result is None:
-            # In version 1 the answer is the end of the turn, of which the message may be a part.
-            is_end = sent.method == "session/prompt" and self._version == 1
-            message.is_rejected = answer["error"]["code"] == _NOT_FOUND if is_end else code not in _LOST_CODES
-            return
-        if sent.method == "_session/steering":
-            message.is_accepted = result["outcome"] in ("injected", "startedNewTurn")
-        elif self._version == 2:
-            message.is_accepted, message.entry = True, result["messageId"]
-        elif "entryId" in details:
-            message.is_accepted, message.entry = True, details["entryId"]
-        elif details.get("started") is False:
-            message.is_rejected = True
-        view.has_messages = view.has_messages or message.is_accepted
 
     def _answer_question(self, message: Json) -> None:
         """Answer a question of the adapter: at once, late, or never."""
@@ -463,19 +392,15 @@ class EditorConnection:
 
     # Names.
 
-    def _view(self, sent: _Sent) -> SessionView | None:
+    def _view(self, sent: Sent) -> SessionView | None:
         return self._editor.views.get(sent.params.get("sessionId", ""))
 
     def _has_prompt(self, view: SessionView) -> bool:
-        return any(sent.method == "session/prompt" and _of(sent, view) for sent in self._sent.values())
+        return any(sent.method == "session/prompt" and is_of(sent, view) for sent in self._sent.values())
 
     def _has_open(self, view: SessionView) -> bool:
-        return any(_of(sent, view) for sent in self._sent.values())
+        return any(is_of(sent, view) for sent in self._sent.values())
 
 
 def _said(view: SessionView, text: str) -> Json:
     return {"sessionId": view.identity, "prompt": [{"type": "text", "text": text}]}
-
-
-def _of(sent: _Sent, view: SessionView) -> bool:
-    return sent.params.get("sessionId") == view.identity

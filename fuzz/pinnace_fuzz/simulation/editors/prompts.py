@@ -5,7 +5,7 @@ the entry that has it, it is rejected, or nothing is known, since a process has 
 """
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -48,6 +48,12 @@ class Messages:
         """A text was shown to a user that names messages which were not delivered."""
         for message in self.every:
             if message.text in shown:
+                message.is_shown_back = True
+
+    def see_returned_of(self, sessions: Container[str]) -> None:
+        """What is handed back of these sessions can't be shown to their user any more."""
+        for message in self.every:
+            if message.session in sessions:
                 message.is_shown_back = True
 
 
@@ -111,8 +117,7 @@ def _fates(files: Files) -> _Fates:
         latest: Record | None = None
         for entry in entries_of(data):
             if entry["type"] == "message" and entry["message"].get("role") == "user":
-                if message_id := entry.get("messageId"):
-                    waiting.pop(message_id, None)
+                waiting.pop(str(entry.get("messageId")), None)
                 delivered.setdefault(text_of(entry["message"]), set()).add(entry["id"])
                 latest = entry
             elif entry.get("customType") == _LEAF and latest is not None and latest["parentId"] == entry["parentId"]:

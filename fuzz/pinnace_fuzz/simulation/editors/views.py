@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from pinnace_fuzz.acp.conversation import Conversation, conversation
+from pinnace_fuzz.judge.scenarios.shapes import as_object
 
 Message: TypeAlias = Mapping[str, Any]  # Any: JSON
 _LONGEST: Final = 300
@@ -79,14 +80,14 @@ class SessionView:
             if not was_at_work:
                 self.works += self.is_at_work
                 self.has_turn = self.is_at_work and has_prompt
-            if ((update.get("error") or {}).get("data") or {}).get("errorCode") == _ENDED:
+            if inner(update, "error", "data").get("errorCode") == _ENDED:
                 self.end()  # of what was at work, the end was not shown
             elif not self.is_at_work:
                 is_cancelled, self.is_cancelled, self.has_turn = self.is_cancelled, False, False
                 if is_cancelled and update.get("stopReason", "cancelled") not in _OF_CANCELLED:
                     return f"work that was cancelled has ended with {update['stopReason']}"
         else:
-            running = ((update.get("_meta") or {}).get("pinnace") or {}).get("running")
+            running = inner(update, "_meta", "pinnace").get("running")
             if isinstance(running, bool):
                 self.works += running
                 self.is_at_work = running
@@ -125,6 +126,13 @@ class SessionView:
         return conversation(self.shown, self.version)
 
 
+def inner(fields: Message, *names: str) -> Message:
+    """Return an object inside of objects, by the names on the way to it; empty if there is none."""
+    for name in names:
+        fields = as_object(fields.get(name)) or {}
+    return fields
+
+
 def _missing(
     name: str, former: Mapping[object, object], now: Mapping[object, object], *, has_order: bool
 ) -> Iterable[str]:
@@ -154,7 +162,7 @@ def _items(shown: Conversation, name: str) -> Mapping[object, object]:
 
 
 def _is_notice(update: Message) -> bool:
-    return bool(((update.get("_meta") or {}).get("pinnace") or {}).get("notice"))
+    return bool(inner(update, "_meta", "pinnace").get("notice"))
 
 
 def _short(item: object) -> str:
