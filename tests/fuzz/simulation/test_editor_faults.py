@@ -4,11 +4,11 @@ import pytest
 from tests.fuzz.simulation.fault_seeds import FOUND, searched
 
 from pinnace_campaigns.mutants import AgentMutant
-from pinnace_campaigns.mutants.editor_faults import EDITOR_MUTANTS, EDITOR_STEPS
+from pinnace_campaigns.mutants.editor_faults import EDITOR_MUTANTS, EDITOR_STEPS, NOT_FOUND
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
 
 
-@pytest.mark.parametrize("mutant", EDITOR_MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*EDITOR_MUTANTS, *NOT_FOUND], ids=lambda mutant: mutant.name)
 def test_a_fault_of_an_adapter_has_its_text_once(mutant: AgentMutant) -> None:
     """Who moves the text updates the catalogue."""
     assert patched(mutant) != (CHECKOUT / mutant.file).read_text(encoding="utf-8")

@@ -44,7 +44,8 @@ class Answers:
     def settle(self, sent: Sent, answer: dict[str, Any]) -> None:
         """Take the answer to a request."""
         sent.answers.append(answer)
-        view = self._views.get(sent.params.get("sessionId", ""))
+        session: str = sent.params.get("sessionId", "")
+        view = self._views.get(session)
         result, error = answer.get("result"), inner(answer, "error")
         code = inner(error, "data").get("errorCode")
         if view is not None and (error.get("code") == _NOT_FOUND or code == "agent_ended"):

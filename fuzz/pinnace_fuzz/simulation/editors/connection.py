@@ -54,10 +54,6 @@ class Surroundings(NamedTuple):
     has_dialogs: bool
 
 
-class _Lost(Exception):
-    """The adapter has ended before what was waited for."""
-
-
 class Lost(Exception):
     """The adapter has ended before what was waited for."""
 
@@ -393,7 +389,8 @@ class EditorConnection:
     # Names.
 
     def _view(self, sent: Sent) -> SessionView | None:
-        return self._editor.views.get(sent.params.get("sessionId", ""))
+        identity: str = sent.params.get("sessionId", "")
+        return self._editor.views.get(identity)
 
     def _has_prompt(self, view: SessionView) -> bool:
         return any(sent.method == "session/prompt" and is_of(sent, view) for sent in self._sent.values())
