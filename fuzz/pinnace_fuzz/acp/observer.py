@@ -172,7 +172,10 @@ class Observer(ConnectionObserver[_Session]):
         call = update["toolCallId"]
         if call in session.calls and not session.loads and call not in session.incomplete:
             yield Fault("R-ACP-15", f"announced twice: {update}")
-        session.incomplete.discard(call)
+        if session.complete is not None:  # it may be one that came live before the replay, and is shown again behind it
+            session.incomplete.add(call)
+        else:
+            session.incomplete.discard(call)
         session.calls[call] = update.get("status") or "pending"
         session.turn_calls.add(call)
 

@@ -14,10 +14,19 @@ from typing import Final
 
 import click
 
+from pinnace_fuzz.simulation.editors.history import Programs, simulate_editors
 from pinnace_fuzz.simulation.history import simulate
 from pinnace_fuzz.simulation.hosted.history import simulate_hosted
 from pinnace_fuzz.simulation.parts import shrink as shrunk
-from pinnace_fuzz.simulation.program import DEFAULT_HOST, DEFAULT_PROGRAM, UnknownProgram, load_host, load_program
+from pinnace_fuzz.simulation.program import (
+    DEFAULT_ADAPTER,
+    DEFAULT_HOST,
+    DEFAULT_PROGRAM,
+    UnknownProgram,
+    load_adapter,
+    load_host,
+    load_program,
+)
 from pinnace_fuzz.simulation.results import History
 from pinnace_fuzz.simulation.scheduling import UnsupportedTrio, check_trio
 
@@ -39,6 +48,8 @@ _USAGE: Final = 2
 )
 @click.option("--agent", default=DEFAULT_PROGRAM, show_default=True, help="The agent's entry point, module:function.")
 @click.option("--hosted", is_flag=True, help="Simulate a durable host with its agent, and clients that attach.")
+@click.option("--editors", is_flag=True, help="Simulate editors with their adapters, and mostly a durable host.")
+@click.option("--adapter", default=DEFAULT_ADAPTER, show_default=True, help="The adapter's, module:function.")
 @click.option("--host", default=DEFAULT_HOST, show_default=True, help="The host's entry point, module:function.")
 @click.option("--shrink", is_flag=True, help="Leave out of a history that breaks a rule what that does not need.")
 @click.option("--without", default="", metavar="PARTS", help="Leave out these parts, as --shrink prints them.")
@@ -58,6 +69,8 @@ def main(  # noqa: PLR0913 - one for each option
     agent: str,
     *,
     hosted: bool,
+    editors: bool,
+    adapter: str,
     host: str,
     shrink: bool,
     without: str,
@@ -69,20 +82,24 @@ def main(  # noqa: PLR0913 - one for each option
 
     A history that breaks a rule is printed with its seed; `--seed N --steps 1` plays it again, the same to the byte.
     """
+    if hosted and editors:
+        raise click.UsageError("--hosted and --editors are two kinds of histories: give one of them")
     try:
         check_trio()
         program = load_program(agent)
-        host_program = load_host(host) if hosted else None
+        host_program = load_host(host) if hosted or editors else None
+        adapter_program = load_adapter(adapter) if editors else None
     except (UnknownProgram, UnsupportedTrio) as error:
         click.echo(f"pinnace-simulate: {error}", err=True)
         sys.exit(_USAGE)
     began_s, done, number, found = time.process_time(), 0, seed, 0
     while done < steps:
-        play = (
-            partial(simulate, number, program)
-            if host_program is None
-            else partial(simulate_hosted, number, program, host_program)
-        )
+        if host_program is None:
+            play = partial(simulate, number, program)
+        elif adapter_program is None:
+            play = partial(simulate_hosted, number, program, host_program)
+        else:
+            play = partial(simulate_editors, number, Programs(program, host_program, adapter_program))
         history = play([part for part in without.split(",") if part])
         done += history.steps
         # What is loaded stays: each history collects its own garbage, and not what earlier ones have had loaded.
@@ -109,8 +126,10 @@ def main(  # noqa: PLR0913 - one for each option
                 history,
                 [
                     *(["--hosted"] if hosted else []),
+                    *(["--editors"] if editors else []),
                     *_other("--agent", agent, DEFAULT_PROGRAM),
                     *_other("--host", host, DEFAULT_HOST),
+                    *_other("--adapter", adapter, DEFAULT_ADAPTER),
                 ],
             )
             if not keep_going:

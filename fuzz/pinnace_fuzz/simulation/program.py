@@ -1,4 +1,4 @@
-"""The programs that are simulated: entry points that run an agent, or a host, in a task, given all that they reach.
+"""The programs that are simulated: entry points that run an agent, a host or an adapter, given all that they reach.
 
 The default is the agent of this project; its package must be installed. Any other in Python on trio can be simulated
 that has such a function.
@@ -10,12 +10,14 @@ from importlib import import_module
 from typing import Final, Protocol, cast
 
 from pinnace_fuzz.simulation.disk import ProcessDisk
+from pinnace_fuzz.simulation.editors.adapters import AdapterMachine, SessionStarter
 from pinnace_fuzz.simulation.hosted.agents import Starter
 from pinnace_fuzz.simulation.hosted.connections import Listening
 from pinnace_fuzz.simulation.streams import Pipe
 
 DEFAULT_PROGRAM: Final = "pinnace_rpc.embedded.task:serve"
 DEFAULT_HOST: Final = "pinnace_rpc.host.task:serve"
+DEFAULT_ADAPTER: Final = "pinnace_rpc.acp.task:serve"
 
 
 class Program(Protocol):
@@ -43,7 +45,7 @@ class HostProgram(Protocol):
         self,
         agent_folder: str,
         listener: Listening,
-        starter: Starter,
+        starter: Starter | SessionStarter,
         system: ProcessDisk,
         wall_time_s: Callable[[], float],
         elapsed_s: Callable[[], float],
@@ -54,6 +56,26 @@ class HostProgram(Protocol):
         boot: Callable[[], str],
     ) -> None:
         """Run it for the agents of a folder, with what it reaches, and its options."""
+        ...
+
+
+class AdapterProgram(Protocol):
+    """Runs an adapter for an editor until its stdin ends, and returns its exit code. Cancelling it ends it at once."""
+
+    async def __call__(  # noqa: PLR0913 - all that it reaches
+        self,
+        flags: Sequence[str],
+        environment: MutableMapping[str, str],
+        folder: str,
+        stdin: Pipe,
+        stdout: Pipe,
+        machine: AdapterMachine,
+        system: ProcessDisk,
+        wall_time_ns: Callable[[], int],
+        *,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> int:
+        """Run it with its flags, which its agents get too, in a folder, with what it reaches."""
         ...
 
 
@@ -77,6 +99,15 @@ def load_host(entry: str) -> HostProgram:
         UnknownProgram: It names nothing.
     """
     return cast("HostProgram", _load(entry, "host"))  # likewise
+
+
+def load_adapter(entry: str) -> AdapterProgram:
+    """Import the entry point of an adapter.
+
+    Raises:
+        UnknownProgram: It names nothing.
+    """
+    return cast("AdapterProgram", _load(entry, "adapter"))  # likewise
 
 
 def _load(entry: str, what: str) -> object:

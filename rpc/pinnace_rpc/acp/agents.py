@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from pinnace_agent.core.surroundings import environment
+from pinnace_rpc.acp.machine import Machine
 from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.options import EditorOptions
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentPipes, HostedProcess
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentPipes, AgentStarter, HostedProcess
 
-if TYPE_CHECKING:  # loaded with the first and the second session
-    from pinnace_rpc.host.agents.fresh import FreshStarter
-    from pinnace_rpc.host.agents.zygote import ZygoteStarter
+if TYPE_CHECKING:  # for annotations alone
     from pinnace_rpc.options.options import Options
 
 _log: Final = logging.getLogger("pinnace.acp")
@@ -42,7 +42,7 @@ class OpenedAgent(NamedTuple):
 
 
 class Agents:
-    """Starts agents with the environment of this process."""
+    """Starts agents with the environment of the adapter."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Agents:
         options: "Options",
         release: str,
         providers: ClientProviders,
+        machine: Machine,
         *,
         is_persistent: bool,
     ) -> None:
@@ -62,6 +63,7 @@ class Agents:
             options: What it says.
             release: Of this program.
             providers: Those that the client has set.
+            machine: Has a host, or starts them.
             is_persistent: Whether sessions have files, which agents of the host need.
         """
         self._nursery = nursery
@@ -69,12 +71,13 @@ class Agents:
         self._options = options
         self._release = release
         self._providers = providers
+        self._machine = machine
         self._is_persistent = is_persistent
         self._umask = os.umask(0o077)
         os.umask(self._umask)
-        self._fresh: FreshStarter | None = None
+        self._fresh: AgentStarter | None = None
         self._has_session = False
-        self._forks: ZygoteStarter | None = None
+        self._forks: AgentStarter | None = None
 
     @property
     def wanted(self) -> EditorOptions:
@@ -96,11 +99,11 @@ class Agents:
         Raises:
             AgentStartError: It could not be started.
         """
-        from pinnace_rpc.acp.hosted import HostGone, attach, runs_host  # not before the first answer
+        if self._is_persistent and self._machine.runs_host():
+            from pinnace_rpc.acp.hosted import HostGone, attach  # for those with a host
 
-        if self._is_persistent and runs_host(os.environ):
             try:
-                agent = await attach(self._start(cwd, *flags, servers=servers), session, self._release)
+                agent = await attach(self._machine, self._start(cwd, *flags, servers=servers), session, self._release)
             except HostGone as gone:
                 _log.warning("the agent is started without the host: %s", gone)
             else:
@@ -117,9 +120,9 @@ class Agents:
         Raises:
             AgentStartError: The host does not answer.
         """
-        from pinnace_rpc.acp.hosted import has_agent, runs_host
+        from pinnace_rpc.acp.hosted import has_agent
 
-        return runs_host(os.environ) and await trio.to_thread.run_sync(has_agent, os.environ, session_id)
+        return self._machine.runs_host() and await has_agent(self._machine, session_id)
 
     async def remove(self, session_id: str) -> None:
         """Have the host forget the agents of a session that is to be deleted.
@@ -128,11 +131,11 @@ class Agents:
             RequestError: Another client uses the session.
             AgentStartError: The host refuses.
         """
-        from pinnace_rpc.acp.hosted import AgentUsed, remove_agents, runs_host
+        from pinnace_rpc.acp.hosted import AgentUsed, remove_agents
 
-        if runs_host(os.environ):
+        if self._machine.runs_host():
             try:
-                await trio.to_thread.run_sync(remove_agents, os.environ, session_id)
+                await remove_agents(self._machine, session_id)
             except AgentUsed as used:
                 raise RequestError(INTERNAL_ERROR, str(used), {"errorCode": "session_unavailable"}) from None
 
@@ -140,7 +143,8 @@ class Agents:
         """Remove what a host has left of the agents of a session that was deleted, if none runs."""
         from pinnace_rpc.acp.hosted import forget_agents
 
-        await trio.to_thread.run_sync(forget_agents, os.environ, session_id)
+        if not self._machine.runs_host():
+            await trio.to_thread.run_sync(forget_agents, session_id)
 
     async def start(self, cwd: str, *words: str, servers: str | None = None) -> HostedProcess:
         """Start the process of a session in a folder, with more words, which ends with this one.
@@ -153,9 +157,7 @@ class Agents:
             self._has_session = True
             return await self._fresh_starter().start(start)
         if self._forks is None:
-            from pinnace_rpc.host.agents.zygote import ZygoteStarter
-
-            self._forks = ZygoteStarter(self._nursery, os.environ, fresh=self._fresh_starter())
+            self._forks = self._machine.fork_starter(self._nursery, self._fresh_starter())
         return await self._forks.start(start)
 
     async def start_passing(self, cwd: str, *words: str) -> HostedProcess:
@@ -166,15 +168,14 @@ class Agents:
         """
         return await self._fresh_starter().start(self._start(cwd, *words))
 
-    def _fresh_starter(self) -> "FreshStarter":
+    def _fresh_starter(self) -> AgentStarter:
         if self._fresh is None:
-            from pinnace_rpc.host.agents.fresh import FreshStarter
-
-            self._fresh = FreshStarter(self._nursery)
+            self._fresh = self._machine.fresh_starter(self._nursery)
         return self._fresh
 
     def _start(self, cwd: str, *words: str, servers: str | None = None) -> AgentLaunch:
         # In mode rpc, with records as small as they can be: the last value of an option counts.
         arguments = (*self._words, *words, "--mode", "rpc", "--protocol", "1.5")
         given = {**self._providers.variables(), **({} if servers is None else {_SERVERS_VARIABLE: servers})}
-        return AgentLaunch(arguments, cwd, {**os.environ, **given} if given else os.environ, self._umask)
+        own = environment()
+        return AgentLaunch(arguments, cwd, {**own, **given} if given else own, self._umask)

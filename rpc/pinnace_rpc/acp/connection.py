@@ -113,7 +113,8 @@ class Connection:
         """Likewise, the options of the system prompt that the client has given."""
         self._files: set[ClientFiles] = set()
         """Of the open sessions."""
-        self._cores: set[EditorAgent] = set()
+        self._cores: dict[EditorAgent, None] = {}
+        """Those that have not ended, in the order of their starts."""
         self._opening: dict[str, trio.Lock] = {}
         """For each stored session that is being opened."""
         self._in_flight: dict[RequestId, trio.CancelScope] = {}
@@ -144,7 +145,7 @@ class Connection:
         """The client is gone: cancel what is left, and end all agents but those that outlive it."""
         for scope in list(self._in_flight.values()):
             scope.cancel()
-        for core in self._cores:
+        for core in list(self._cores):
             core.leave()
         if self._bridge is not None:
             self._bridge.close()
@@ -614,13 +615,13 @@ class Connection:
 
     def _attended(self, agent: OpenedAgent) -> EditorAgent:
         core = EditorAgent(agent.pipes, self._outbox.room, agent.leave)
-        self._cores.add(core)
+        self._cores[core] = None
         self._nursery.start_soon(self._run, core)
         return core
 
     async def _run(self, core: EditorAgent) -> None:
         await core.run()
-        self._cores.discard(core)
+        self._cores.pop(core, None)
 
     async def _attend(self, session: Session) -> None:
         await session.core.ended.wait()
@@ -633,9 +634,10 @@ class Connection:
 
     async def _close(self, params: Params) -> dict[str, object]:
         session_id = params.text("sessionId")
-        if session_id in self._sessions or not self._translation.closes_unknown:
-            await self._session(params).close()
-        return {"_meta": {}}
+        if session_id not in self._sessions and self._translation.closes_unknown:
+            return {"_meta": {}}
+        returned = await self._session(params).close()
+        return {"_meta": {"pinnace": {"returned": returned}} if returned else {}}
 
 
 def _folders(params: Params) -> list[str]:

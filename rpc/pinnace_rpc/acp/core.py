@@ -62,6 +62,8 @@ class EditorAgent:
         """The process has ended, and all of its records were taken."""
         self.end_text = ""
         """How it has ended."""
+        self.status: int | None = None
+        """Its exit code, negative: a signal; None: unknown, or it has not ended."""
 
     def listen(self, on_record: OnRecord) -> None:
         """Have each event taken, and those that have come so far at once."""
@@ -137,10 +139,10 @@ class EditorAgent:
                 nursery.start_soon(self._wait_exit, reading)
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                     await self._read()
-            status = await self._process.wait()
+            self.status = await self._process.wait()
             nursery.cancel_scope.cancel()
         await self._close_pipes()
-        self.end_text = _said(self._process.stderr_tail()) or f"the agent's process has ended (exit code {status})"
+        self.end_text = _said(self._process.stderr_tail()) or f"the agent's process has ended (exit code {self.status})"
         self._answers.clear()
         self.ended.set()
 

@@ -58,7 +58,6 @@ class OpenDialogs:
         self._announced: dict[str, str] = {}
         """The call that was announced for a dialog alone, by the dialog's id."""
         self._refuses_permissions = False
-        self._count = 0
 
     @property
     def calls(self) -> frozenset[str]:
@@ -140,9 +139,8 @@ class OpenDialogs:
         if not self._translation.announces_questions:
             self._ask_permission(record, None, _CONFIRM_KINDS)
             return
-        self._count += 1
         title = str(record.get("title", "")) or "Question"
-        announced = f"dialog:{self._count}"
+        announced = f"dialog:{record['id']}"  # no other one of the connection, also of a session that is opened again
         call: Update = {"toolCallId": announced, "title": title, "kind": "other", "status": "pending"}
         if said := str(record.get("message", "")):
             call["content"] = text_content(said)

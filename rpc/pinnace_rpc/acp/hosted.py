@@ -5,9 +5,7 @@ that runs is used. Must not know records, sessions of the client, or how agents 
 """
 
 import os
-import secrets
 import shutil
-import socket
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,14 +14,17 @@ from typing import Final
 import trio
 
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_rpc.attach.asking import NoAnswer, answers
-from pinnace_rpc.attach.finding import NoHost, agent_folder, connect
+from pinnace_agent.core.surroundings import environment, system
+from pinnace_rpc.acp.machine import HostStream, Machine
+from pinnace_rpc.attach.asking import ANSWER_S
+from pinnace_rpc.attach.finding import agent_folder
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError
-from pinnace_rpc.host.locations import LocationError, journals_folder, running_host
+from pinnace_rpc.host.locations import LocationError, journals_folder
 from pinnace_rpc.host.protocol import (
     PROTOCOL_VERSIONS,
     Accepted,
     AgentAction,
+    Answer,
     Attach,
     Detach,
     EndAgent,
@@ -32,6 +33,7 @@ from pinnace_rpc.host.protocol import (
     HostProtocolError,
     ListAgents,
     Refused,
+    Request,
     encode_client_control,
     encode_data,
     encode_request,
@@ -44,14 +46,6 @@ _ENDING: Final = frozenset({"stopping", "asleep", "failed"})
 """States of an agent without a process that a client could use."""
 
 
-def runs_host(environment: Mapping[str, str]) -> bool:
-    """Return whether a host runs for the agent folder of an environment."""
-    try:
-        return running_host(agent_folder(environment)) is not None
-    except LocationError:
-        return False
-
-
 class HostGone(Exception):
     """The host has ended before it had the agent. The text says what was seen."""
 
@@ -59,7 +53,7 @@ class HostGone(Exception):
 class HostedAgent:
     """A connection to an agent of the host; `AgentPipes` of a session."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: HostStream) -> None:
         """Take a connection over on which an attach was requested; `accept` has to follow."""
         self._stream = stream
         self._decoder = FrameDecoder()
@@ -103,7 +97,7 @@ class HostedAgent:
 
     def kill(self) -> None:
         """End the connection at once."""
-        self._stream.socket.close()
+        self._stream.close_now()
         self._end(None, _LOST)
 
     async def send(self, data: bytes) -> None:
@@ -128,7 +122,8 @@ class HostedAgent:
 
     async def close(self) -> None:
         """Close the connection. Idempotent."""
-        await trio.aclose_forcefully(self._stream)
+        self._stream.close_now()
+        await trio.lowlevel.checkpoint()
 
     async def _receive(self) -> bool:
         """Read once; return whether the host has accepted."""
@@ -161,12 +156,13 @@ class HostedAgent:
             self._ended.set()
 
 
-async def attach(start: AgentLaunch, session: str | None, release: str) -> HostedAgent:
+async def attach(machine: Machine, start: AgentLaunch, session: str | None, release: str) -> HostedAgent:
     """Return a connection to the agent that has a session, or to a new one.
 
     An agent that runs with other options is taken as it is; `accepted` names the options.
 
     Args:
+        machine: Has the host.
         start: What a process is started with if the agent has none.
         session: The path of the session's file; None: a new agent.
         release: Of this program.
@@ -179,7 +175,7 @@ async def attach(start: AgentLaunch, session: str | None, release: str) -> Hoste
         versions=PROTOCOL_VERSIONS,
         release=release,
         is_new=session is None,
-        agent=f"editor-{secrets.token_hex(4)}" if session is None else None,
+        agent=f"editor-{system().urandom(4).hex()}" if session is None else None,
         session=session,
         since=None,
         has_cursors=False,
@@ -193,16 +189,15 @@ async def attach(start: AgentLaunch, session: str | None, release: str) -> Hoste
         takes_options=True,
     )
     try:
-        connection = await trio.to_thread.run_sync(_connection, start.environment)
-    except NoHost as error:
+        stream = await machine.connect()
+    except ConnectionError as error:
         raise HostGone(str(error)) from None
-    stream = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
     agent = HostedAgent(stream)
     try:
         await stream.send_all(encode_request(request))
         await agent.accept()
     except BaseException as error:
-        await agent.close()
+        stream.close_now()
         if isinstance(error, ValueError):
             raise AgentStartError("the environment and the options are too long for the host") from None
         if isinstance(error, trio.BrokenResourceError):
@@ -215,61 +210,79 @@ class AgentUsed(Exception):
     """Another client uses the agent of a session. The text names it."""
 
 
-def remove_agents(environment: Mapping[str, str], session_id: str) -> None:
-    """Remove the agents of the host that have a session: it is to be deleted. Blocks.
+async def remove_agents(machine: Machine, session_id: str) -> None:
+    """Remove the agents of the host that have a session: it is to be deleted.
 
     Raises:
         AgentUsed: A client is attached to one; nothing has happened.
         AgentStartError: The host refuses, or is lost on the way.
     """
     try:
-        rows = _rows(environment, session_id)
+        rows = await _rows(machine, session_id)
         for row in rows:
             if row["clients"] and row["state"] not in _ENDING:
                 raise AgentUsed(f"another client uses the session, by the agent {row['name']} of the host")
         for row in rows:
-            next(answers(environment, AgentAction("remove", str(row["name"]))))
-    except NoHost:
+            await _answer(machine, AgentAction("remove", str(row["name"])))
+    except ConnectionError:
         return
-    except (NoAnswer, StopIteration) as error:
-        raise AgentStartError(str(error) or _LOST) from None
 
 
-def has_agent(environment: Mapping[str, str], session_id: str) -> bool:
-    """Return whether an agent of the host has a session in its process. Blocks.
+async def has_agent(machine: Machine, session_id: str) -> bool:
+    """Return whether an agent of the host has a session in its process.
 
     Raises:
         AgentStartError: The host is lost on the way.
     """
     try:
-        return any(row["state"] not in _ENDING for row in _rows(environment, session_id))
-    except NoHost:
+        return any(row["state"] not in _ENDING for row in await _rows(machine, session_id))
+    except ConnectionError:
         return False
-    except (NoAnswer, StopIteration) as error:
-        raise AgentStartError(str(error) or _LOST) from None
 
 
-def _rows(environment: Mapping[str, str], session_id: str) -> list[Mapping[str, object]]:
-    """Return the agents of the host that have a session. Raises as `answers` does."""
-    listed = as_array(next(answers(environment, ListAgents(watches=False)))["agents"])
-    return [row for each in listed if (row := as_object(each) or {}).get("sessionId") == session_id]
-
-
-def forget_agents(environment: Mapping[str, str], session_id: str) -> None:
-    """Remove the journals of agents of a session that was deleted, unless a host runs, which has them. Blocks."""
+def forget_agents(session_id: str) -> None:
+    """Remove the journals of agents of a session that was deleted. No host may run, which has them. Blocks."""
     from pinnace_rpc.host.agent import session_of  # the supervision of agents, for this alone
 
     with suppress(LocationError, OSError):
-        if running_host(agent_folder(environment)) is None:
-            for entry in os.scandir(journals_folder(agent_folder(environment))):
-                if session_of(entry.path) == session_id:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+        for entry in os.scandir(journals_folder(agent_folder(environment()))):
+            if session_of(entry.path) == session_id:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _connection(environment: Mapping[str, str]) -> socket.socket:
-    connection = connect(environment, starts=False)
-    connection.setblocking(False)
-    return connection
+async def _rows(machine: Machine, session_id: str) -> list[Mapping[str, object]]:
+    """Return the agents of the host that have a session. Raises as `_answer` does."""
+    listed = as_array((await _answer(machine, ListAgents(watches=False)))["agents"])
+    return [row for each in listed if (row := as_object(each) or {}).get("sessionId") == session_id]
+
+
+async def _answer(machine: Machine, request: Request) -> Mapping[str, object]:
+    """Return the first answer of the host to a request.
+
+    Raises:
+        ConnectionError: There is none.
+        AgentStartError: It refuses, is silent, or is lost.
+    """
+    stream = await machine.connect()
+    decoder = FrameDecoder()
+    try:
+        with trio.move_on_after(ANSWER_S):
+            await stream.send_all(encode_request(request))
+            while data := await stream.receive_some(_READ_BYTES):
+                for frame in decoder.receive_data(bytes(data)):
+                    match parse_host_control(frame.payload):
+                        case Answer(record):
+                            return record
+                        case Refused(_, error):
+                            raise AgentStartError(error)
+                        case _:
+                            raise HostProtocolError("the host wrote what is no answer")
+            raise AgentStartError(_LOST)
+    except (trio.BrokenResourceError, trio.ClosedResourceError, HostProtocolError) as error:
+        raise AgentStartError(f"{_LOST}: {error}") from None
+    finally:
+        stream.close_now()
+    raise AgentStartError(f"the host has not answered within {ANSWER_S:g} seconds")
 
 
 class _Stdin(trio.abc.SendStream):

@@ -4,11 +4,11 @@ It serves what is asked for before a session, in milliseconds. What extensions a
 anew each time, since other programs write them; runs no command, and asks no server. Shows no key.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pinnace_agent.core.surroundings import environment
 from pinnace_rpc.acp.logins import can_show_code
 from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.translation.abilities import Abilities
@@ -66,7 +66,7 @@ class UsersKeys:
         given = self._options
         if given.extensions:
             return True
-        if given.no_extensions or not may_find_extensions(os.environ):
+        if given.no_extensions or not may_find_extensions(environment()):
             return False
         from pinnace_rpc.options.extension_preview import finds_extensions
 
@@ -147,7 +147,7 @@ class UsersKeys:
     def _registry(self, stored: "AuthFile | None" = None) -> "ModelRegistry":
         from pinnace_agent.config.models.models import ModelRegistry
 
-        return ModelRegistry(self._providers.catalog(), stored or _stored(), os.environ)
+        return ModelRegistry(self._providers.catalog(), stored or _stored(), environment())
 
 
 def logs_in_to(login: ProviderLogin) -> bool:
@@ -166,7 +166,7 @@ def _stored() -> "AuthFile":
 def _folder() -> Path:
     from pinnace_agent.files.paths import agent_dir
 
-    return agent_dir(os.environ)
+    return agent_dir(environment())
 
 
 def _default_provider() -> str | None:

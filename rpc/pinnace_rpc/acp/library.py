@@ -6,10 +6,11 @@ system: called in a thread.
 
 import os
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from pinnace_agent.core.surroundings import system
 from pinnace_agent.files.paths import agent_dir
 from pinnace_agent.session.folders import SessionFolder, choose_folder, sessions_root
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, NOT_FOUND, RequestError
@@ -106,7 +107,8 @@ class Library:
         for stored in self._all(session_id):
             with _leased(stored.path):
                 for path in (*copies_of(stored.path), stored.path):
-                    path.unlink(missing_ok=True)
+                    with suppress(FileNotFoundError):
+                        system().unlink(path)
         _change(self._archive().remove, session_id)
 
     def archive(self, session_id: str) -> None:

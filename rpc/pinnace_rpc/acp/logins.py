@@ -8,14 +8,13 @@ with a logout, and with the connection; its agent is ended then, which stores no
 Must not know sessions, nor the methods of a version.
 """
 
-import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import trio
 
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.surroundings import random_uuid, wall_time_ns
 from pinnace_rpc.acp.core import EditorAgent, Record
 from pinnace_rpc.acp.dialogs import form_of
 from pinnace_rpc.acp.figures import data_of
@@ -188,11 +187,11 @@ class _Login:
         expires_ms = record.get("expiresAt")
         minutes = 0
         if isinstance(expires_ms, int | float):
-            minutes = max(1, round((expires_ms / 1000 - time.time()) / _MINUTE_S))
+            minutes = max(1, round((expires_ms / 1000 - wall_time_ns() / 1e9) / _MINUTE_S))
         within = f" within {minutes} min" if minutes else ""
         params: dict[str, object] = {"requestId": self._request}
         if self._has_addresses:
-            self._elicitation = str(uuid.uuid4())
+            self._elicitation = random_uuid()
             said = f"To log in to {self._provider}, {task}{within}."
             params |= {"mode": "url", "elicitationId": self._elicitation, "url": address, "message": said}
         else:

@@ -43,7 +43,8 @@ class Outbox:
         self._more = trio.lowlevel.ParkingLot()
         self._less = trio.lowlevel.ParkingLot()
         self._replies: dict[int, OnReply] = {}
-        self._unanswered: set[RequestId] = set()
+        self._unanswered: dict[RequestId, None] = {}
+        """In the order in which they have come."""
         self._count = 0
         self.written_bytes = 0
 
@@ -51,17 +52,17 @@ class Outbox:
         """Take a request of the client, which `respond` or `refuse` answers; False: its id is in flight."""
         if identity in self._unanswered:
             return False
-        self._unanswered.add(identity)
+        self._unanswered[identity] = None
         return True
 
     def respond(self, identity: RequestId, result: Mapping[str, object]) -> None:
         """Answer a request of the client."""
-        self._unanswered.discard(identity)
+        self._unanswered.pop(identity, None)
         self._put(encode_result(identity, result))
 
     def refuse(self, identity: RequestId, error: RequestError) -> None:
         """Answer a request of the client with an error."""
-        self._unanswered.discard(identity)
+        self._unanswered.pop(identity, None)
         self._put(encode_error(identity, error))
 
     def refuse_rest(self, error: RequestError) -> None:

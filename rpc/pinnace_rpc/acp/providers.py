@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pinnace_agent.core.json_access import as_object
+from pinnace_agent.core.surroundings import environment
 from pinnace_rpc.acp.translation.params import InvalidParams, Params
 from pinnace_rpc.acp.translation.shown import Json
 
@@ -117,12 +118,10 @@ class ClientProviders:
 
 
 def _users_catalog() -> "Catalog":
-    import os
-
     from pinnace_agent.config.models.catalog import read_catalog
     from pinnace_agent.files.paths import agent_dir
 
-    return read_catalog(agent_dir(os.environ) / "models.json")
+    return read_catalog(agent_dir(environment()) / "models.json")
 
 
 def _address(params: Params) -> str:

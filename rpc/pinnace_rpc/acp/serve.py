@@ -3,17 +3,18 @@
 Composes the mode. Nothing of an agent is loaded here, so that the first answer comes soon.
 """
 
-import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pinnace_agent.core.surroundings import environment
 from pinnace_rpc.acp.agents import Agents
 from pinnace_rpc.acp.keys import UsersKeys
 from pinnace_rpc.acp.library import Library
+from pinnace_rpc.acp.machine import Machine, OfProcess
 from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.router import Router
@@ -22,6 +23,9 @@ from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.options.release import program_version
 from pinnace_rpc.server import stdio
 from pinnace_spec.wire.framing import LineDecoder
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_rpc.server.streams import Input, Output
 
 EXIT_STDOUT_GONE: Final = 1
 _END_S: Final = 6.0
@@ -43,40 +47,76 @@ def run(options: Options, words: Sequence[str]) -> int:
     stdio.configure_logging(options)
     if (problem := stdio.wrong_direction()) is not None:
         raise StartupError(problem)
-    server = _Server(options, words)
+    adapter = Adapter(options, words, OfProcess(), stdio.open_stdin)
     stdio.end_start()
-    trio.run(server.run, stdio.take_stdout())
-    if server.signal_number == signal.SIGINT:
+    trio.run(_serve, adapter, stdio.take_stdout())
+    if adapter.signal_number == signal.SIGINT:
         stdio.die_by(signal.SIGINT)
-    if server.signal_number is not None:
-        return stdio.exit_status(server.signal_number)
-    return EXIT_STDOUT_GONE if server.is_stdout_gone else 0
+    if adapter.signal_number is not None:
+        return stdio.exit_status(adapter.signal_number)
+    return adapter.exit_code
 
 
-class _Server:
-    """The tasks of the process."""
+async def _serve(adapter: "Adapter", stdout_fd: int) -> None:
+    async with trio.open_nursery() as nursery:
+        stdout = stdio.Stdout(stdout_fd)
+        nursery.start_soon(_watch_signals, adapter)
+        await adapter.run(stdout)
+        nursery.cancel_scope.cancel()
 
-    def __init__(self, options: Options, words: Sequence[str]) -> None:
+
+async def _watch_signals(adapter: "Adapter") -> None:
+    with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:
+        async for number in signals:
+            if adapter.signal_number is not None:
+                stdio.leave_now(number)
+            adapter.signal_number = number
+            adapter.end_at_once()
+
+
+class Adapter:
+    """The tasks of one adapter, from its start to its end."""
+
+    def __init__(
+        self, options: Options, words: Sequence[str], machine: Machine, open_stdin: "Callable[[], Input]"
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            options: Of the adapter.
+            words: Of its command line, which each agent gets.
+            machine: Where it finds a host, and starts agents.
+            open_stdin: Opens what the client sends; called once, in `run`.
+        """
         self.signal_number: int | None = None
-        self.is_stdout_gone = False
+        """The signal that ends it, if one does."""
+        self._is_stdout_gone = False
         self._words = tuple(words)
         self._options = options
-        self._library = Library(os.environ, options.session_dir) if options.is_persistent else None
+        self._machine = machine
+        self._open_stdin = open_stdin
+        self._library = Library(environment(), options.session_dir) if options.is_persistent else None
         self._outbox = Outbox()
         self._ending = trio.Event()
         self._patience = trio.CancelScope()
         """Of the wait for requests that are open when stdin ends."""
 
-    async def run(self, stdout_fd: int) -> None:
+    @property
+    def exit_code(self) -> int:
+        """The exit code of an adapter that has ended by no signal."""
+        return EXIT_STDOUT_GONE if self._is_stdout_gone else 0
+
+    async def run(self, stdout: "Output") -> None:
+        """Serve until stdin ends. Cancelled, nothing more is answered; agents of its own get the end of their stdin."""
         pumped = trio.Event()
         async with trio.open_nursery() as nursery:
-            stdout = stdio.Stdout(stdout_fd)
             nursery.start_soon(self._pump, stdout, pumped)
-            nursery.start_soon(self._watch_signals)
             async with trio.open_nursery() as agents:
                 release = program_version()
                 options, providers, library = self._options, ClientProviders(self._options), self._library
-                starter = Agents(agents, self._words, options, release, providers, is_persistent=library is not None)
+                starter = Agents(
+                    agents, self._words, options, release, providers, self._machine, is_persistent=library is not None
+                )
                 keys = UsersKeys(options, providers)
                 router = Router(agents, self._outbox, starter, keys, providers, library, release)
                 agents.start_soon(self._read, router)
@@ -96,7 +136,8 @@ class _Server:
 
     async def _read(self, router: Router) -> None:
         decoder = LineDecoder()
-        async with stdio.open_stdin() as stdin:
+        stdin = self._open_stdin()
+        async with stdin:
             with suppress(trio.BrokenResourceError):
                 while chunk := await stdin.receive_some(stdio.READ_BYTES):
                     decoder.receive_data(chunk)
@@ -108,25 +149,17 @@ class _Server:
             router.take_line(line)
         self._ending.set()
 
-    async def _pump(self, stdout: stdio.Stdout, pumped: trio.Event) -> None:
+    async def _pump(self, stdout: "Output", pumped: trio.Event) -> None:
         try:
             async with stdout:
                 await self._outbox.pump(stdout)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self.is_stdout_gone = True
+            self._is_stdout_gone = True
             self._outbox.close()
-            self._end_at_once()
+            self.end_at_once()
         pumped.set()
 
-    async def _watch_signals(self) -> None:
-        with trio.open_signal_receiver(*stdio.SHUTDOWN_SIGNALS) as signals:
-            async for number in signals:
-                if self.signal_number is not None:
-                    stdio.leave_now(number)
-                self.signal_number = number
-                self._end_at_once()
-
-    def _end_at_once(self) -> None:
+    def end_at_once(self) -> None:
         """End without waiting for requests that are at work; they are cancelled."""
         self._patience.cancel()
         self._ending.set()

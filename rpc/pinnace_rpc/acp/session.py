@@ -240,6 +240,7 @@ class Session:
     def _join(self, data: Json, children: Sequence[StoredChild], *, shows: bool) -> None:
         leaf = data.get("leafId")
         branch = active_branch(cast("Sequence[Json]", data["entries"]), leaf if isinstance(leaf, str) else None)
+        branch = self._translator.without_unsaved(branch)
         answer = last_answer(branch) if self._work.is_active else None
         self._translator.join(frozenset(str(entry["id"]) for entry in tail(branch)), answer)
         self._is_joining = False
@@ -335,14 +336,20 @@ class Session:
             self._work.cancel()
             return
         text = "the client has left; the agent continues, and session/load shows its work"
-        self._work.answer_all(RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"}))
+        error = RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"})
+        self._work.answer_all(error, lost=error)
 
-    async def close(self) -> None:
-        """Cancel everything, and end the agent."""
+    async def close(self) -> Sequence[str]:
+        """Cancel everything, and end the agent; return the messages that this has kept from the model.
+
+        Those of a turn are in its response.
+        """
         self._is_closing = True
+        self._work.returned.clear()
         self._work.cancel()
         self.core.close()
         await self.over.wait()
+        return self._work.returned
 
     async def log_out(self, providers: Sequence[str]) -> None:
         """Have the agent know that the logins to providers were removed from auth.json: no request has them now."""
@@ -461,7 +468,8 @@ class Session:
             self._show(shown)
         self._dialogs.withdraw_all()
         self._files.close()
-        self._work.end(TurnResult("cancelled", {}) if self._is_closing else error, error)
+        outcome = TurnResult("cancelled", {}) if self._is_closing else error
+        self._work.end(outcome, error, is_in_order=self.core.status == 0)
         self.over.set()
 
     def _show_servers(self) -> None:

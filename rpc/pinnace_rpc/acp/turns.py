@@ -5,12 +5,12 @@ extension has handled it, and may have started work) to `settling` (the last fig
 over. A cancellation ends all that came before it and nothing else.
 """
 
-import uuid
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from pinnace_agent.core.surroundings import random_uuid
 from pinnace_rpc.acp.translation.jsonrpc import INVALID_REQUEST, RequestError, RequestId
 from pinnace_rpc.acp.translation.prompts import PromptMessage
 from pinnace_rpc.acp.translation.shown import Spent
@@ -29,7 +29,7 @@ class PromptTurn:
     is_cancelled: bool = False
     entry: str | None = None
     """The entry of the prompt's message, once it is known."""
-    message_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    message_id: str = field(default_factory=random_uuid)
     """By which the agent's records name the message."""
     accepted_as: str | None = None
     """The id of the message that is in the conversation: its entry, or of a command one of its own."""

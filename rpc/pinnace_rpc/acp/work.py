@@ -5,13 +5,12 @@ are read. A cancellation ends all that came before it, in every state. Must not 
 """
 
 import logging
-import time
-import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from pinnace_agent.core.json_access import as_array, as_object
+from pinnace_agent.core.surroundings import random_uuid, wall_time_ns
 from pinnace_rpc.acp.core import EditorAgent, Record
 from pinnace_rpc.acp.figures import Figures
 from pinnace_rpc.acp.outbox import Outbox
@@ -70,10 +69,12 @@ class Work:
         self._turns = Turns()
         self.is_active = is_at_work
         """A run is active, begun by a prompt or by the agent itself."""
+        self.returned: list[str] = []
+        """What aborts of work that no prompt has begun have kept from the model."""
         self.is_taking_back = False
         """The session is being moved to before a prompt that the model has refused."""
         self._has_new_keys = False
-        self._steering: set[RequestId] = set()
+        self._steering: dict[RequestId, None] = {}
         """The requests to steer that the agent has not answered."""
         self._finishing: Callable[[], None] | None = None
         """Ends the turn that is over but for the answers of aborts."""
@@ -135,10 +136,10 @@ class Work:
         outcome = "startedNewTurn" if is_idle else "injected"
         take = self._steered(request, lambda _: {"outcome": outcome})
         if is_idle:
-            self._core.send("prompt", {**self._named(message, str(uuid.uuid4())), "streamingBehavior": "steer"}, take)
+            self._core.send("prompt", {**self._named(message, random_uuid()), "streamingBehavior": "steer"}, take)
         else:
             is_follow_up = _inner(said, "pinnace").optional_text("deliverAs") == "followUp"
-            self._core.send("follow_up" if is_follow_up else "steer", self._named(message, str(uuid.uuid4())), take)
+            self._core.send("follow_up" if is_follow_up else "steer", self._named(message, random_uuid()), take)
 
     def message_child(self, request: RequestId, params: Params) -> None:
         """Take a message for a sub-agent that works, which has the id of a session (R-SUB-10).
@@ -157,13 +158,13 @@ class Work:
         """Count a request as not answered; returns what answers it, with a result made of the agent's data."""
 
         def take(answer: Record) -> None:
-            self._steering.discard(request)
+            self._steering.pop(request, None)
             if answer.get("success") is not True:
                 self._outbox.refuse(request, refusal(answer))
             else:
                 self._outbox.respond(request, result(as_object(answer.get("data")) or {}))
 
-        self._steering.add(request)
+        self._steering[request] = None
         return take
 
     def expect_keys(self) -> None:
@@ -242,8 +243,15 @@ class Work:
     def _settle(self, turn: PromptTurn, outcome: Outcome) -> None:
         """Read the last figures, which belong to the turn, and end it."""
         turn.state = "settling"
-        self._show(InfoChanged(updated_at=date_text(time.time())))
+        self._close_calls()
+        self._show(InfoChanged(updated_at=date_text(wall_time_ns() / 1e9)))
         self._figures.refresh(lambda: self._finish(turn, outcome))
+
+    def _close_calls(self) -> None:
+        """Show the end of calls that have none, unless another run has begun, whose calls they may be."""
+        if not self.is_active:
+            for shown in self._translator.close():
+                self._show(shown)
 
     def _finish(self, turn: PromptTurn, outcome: Outcome) -> None:
         if self._turns.active is not turn:
@@ -252,8 +260,6 @@ class Work:
             # What an abort returns is saved before it is answered, which takes longer than the figures.
             self._finishing = partial(self._finish, turn, outcome)
             return
-        for shown in self._translator.close():
-            self._show(shown)
         self._turns.end()
         turn.spent = self._figures.take_spent()
         outcome = TurnResult("cancelled", {}) if turn.is_cancelled else outcome
@@ -275,7 +281,9 @@ class Work:
         texts = [str(text) for name in ("steering", "followUp") for text in as_array(cleared.get(name))]
         if texts:
             self._show(Noticed("warning", "Not delivered:", "\n".join(texts)))
-        if turn is not None:
+        if turn is None:
+            self.returned += texts
+        else:
             turn.returned += texts
             turn.aborts -= 1
             if turn.aborts:
@@ -310,6 +318,7 @@ class Work:
             self._figures.refresh(self._leave_out_of_turns)
             return
         self.is_active = False
+        self._close_calls()
         answer = self._translator.answer
         if answer is not None and is_refusal(answer) and turn.entry is not None and not turn.is_cancelled:
             self._take_back(turn, turn.entry, answer)
@@ -353,26 +362,27 @@ class Work:
         goes_on = any(tool_calls.is_builtin(call.tool) for call in others)
         self._lifecycle.wait_for_user(is_waiting=bool(asking or is_asked) and not goes_on)
 
-    def end(self, outcome: Outcome, error: RequestError) -> None:
+    def end(self, outcome: Outcome, error: RequestError, *, is_in_order: bool) -> None:
         """Take the end of the agent: answer every prompt and every request to steer.
 
         Args:
             outcome: Of work that goes on.
             error: For what has no answer.
+            is_in_order: The agent has reported everything that it has done.
         """
         self.is_active = False
-        self.answer_all(error)
+        self.answer_all(error, lost=None if is_in_order else error)
         self._lifecycle.stop(outcome)
         for request in self._steering:
             self._outbox.refuse(request, error)
         self._steering.clear()
 
-    def answer_all(self, error: RequestError) -> None:
-        """Answer every prompt without its end."""
+    def answer_all(self, error: RequestError, *, lost: RequestError | None) -> None:
+        """Answer every prompt without its end; `lost` is as in `Lifecycle.end`."""
         turn = self._turns.active
         if turn is not None:
             outcome = TurnResult("cancelled", {}) if turn.is_cancelled else error
-            self._lifecycle.end(turn, outcome, continues=self.is_active)
+            self._lifecycle.end(turn, outcome, continues=self.is_active, lost=lost)
         for waiting in self._turns.cancel():
             self._outbox.refuse(waiting.request, error)
         self._turns.end()

@@ -69,7 +69,7 @@ def test_a_history_without_parts_keeps_what_is_drawn() -> None:
     assert same.index(False) > len(same) // 2
 
 
-@pytest.mark.parametrize("hosted", [(), ("--hosted",)], ids=["agent", "host"])
+@pytest.mark.parametrize("hosted", [(), ("--hosted",), ("--editors",)], ids=["agent", "host", "editors"])
 def test_a_shrunk_history_can_be_played_again(hosted: Sequence[str]) -> None:
     """The printed command finds the same at the same steps."""
     shrunk = CliRunner().invoke(main, [*hosted, "--seed", "4", "--steps", "1", "--agent", SILENT, "--shrink"])

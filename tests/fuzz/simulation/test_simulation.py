@@ -41,7 +41,7 @@ def test_a_seed_gives_the_same_trace_again() -> None:
     assert len(first.lines) > 50
 
 
-@pytest.mark.parametrize("hosted", [(), ("--hosted",)], ids=["agent", "host"])
+@pytest.mark.parametrize("hosted", [(), ("--hosted",), ("--editors",)], ids=["agent", "host", "editors"])
 def test_seeds_give_the_same_traces_in_every_process(hosted: tuple[str, ...]) -> None:
     """With other hashes of texts, byte for byte."""
     printed = [
@@ -54,7 +54,7 @@ def test_seeds_give_the_same_traces_in_every_process(hosted: tuple[str, ...]) ->
                 *hosted,
                 "--digests",
                 "--steps",
-                "20000",
+                "12000",
             ],
             env={**os.environ, "PYTHONPATH": PYTHONPATH, "PYTHONHASHSEED": seed},
             check=True,
@@ -64,7 +64,7 @@ def test_seeds_give_the_same_traces_in_every_process(hosted: tuple[str, ...]) ->
     ]
 
     assert printed[0] == printed[1]
-    assert printed[0].count(b"\n") > 5
+    assert printed[0].count(b"\n") >= 5
 
 
 def test_a_history_that_is_another_one_when_it_is_repeated_is_found() -> None:

@@ -10,6 +10,7 @@ import trio
 
 from pinnace_fuzz.process_tree import parent_of, words_of
 from pinnace_rpc.acp.agents import Agents
+from pinnace_rpc.acp.machine import OfProcess
 from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.host.agents import zygote
 from pinnace_rpc.host.agents.ports import HostedProcess
@@ -29,7 +30,7 @@ async def test_agents_are_new_while_what_forks_loads_and_forks_afterwards(monkey
     monkeypatch.setattr(zygote, "WAIT_S", 60.0)  # a busy machine may load for longer
     async with trio.open_nursery() as nursery:
         words, options = ("--no-session", "--provider", "offline"), Options()
-        agents = Agents(nursery, words, options, "0.1", ClientProviders(options), is_persistent=False)
+        agents = Agents(nursery, words, options, "0.1", ClientProviders(options), OfProcess(), is_persistent=False)
         async with started(agents.start_passing) as passing, started(agents.start) as first:
             assert {parent_of(passing.pid), parent_of(first.pid)} == {os.getpid()}
         async with AsyncExitStack() as stack:

@@ -12,8 +12,8 @@ from tests.rpc.acp.conftest import StartAcp, opened, text
 from pinnace_fuzz.acp.agent import Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
-from pinnace_rpc.acp.translation.replay import last_answer, tail
-from pinnace_rpc.acp.translation.shown import CallEnded, CallProgressed, UserMessage
+from pinnace_rpc.acp.translation.replay import last_answer, replay, tail
+from pinnace_rpc.acp.translation.shown import CallEnded, CallProgressed, CallReplayed, UserMessage
 from pinnace_rpc.acp.translation.translator import Translator
 
 MakeLlm = Callable[[Iterable[Scripted]], FakeLlm]
@@ -170,6 +170,34 @@ def test_a_message_that_has_begun_without_an_entry_is_shown_at_its_end_after_a_l
     shown.join(frozenset(), None)
     assert list(shown.begin_again()) == []
     assert [*shown.take({"type": "message_end", **record})] == [UserMessage("q", said, given_as="m1")]
+
+
+def test_a_message_that_is_being_saved_is_shown_when_it_is_accepted() -> None:
+    """Its entry is there before; it may be taken back. Those of others, and what has begun, are shown by entries."""
+    said = [{"type": "text", "text": "go"}]
+    question = {"role": "user", "content": said}
+    entry: dict[str, Any] = {"type": "message", "id": "q", "messageId": "m1", "message": question}
+    shown = Translator()
+    assert shown.without_unsaved([entry]) == [entry]
+    shown.expect("m1")
+    assert shown.without_unsaved([entry]) == []
+    record = {"type": "message_start", "entryId": "q", "messageId": "m1", "message": question}
+    assert [*shown.take(record)] == [UserMessage("q", said, given_as="m1")]
+    assert shown.without_unsaved([entry]) == [entry]
+
+
+def test_a_call_of_an_aborted_answer_is_shown_again_without_a_result() -> None:
+    """As it was live: it was not carried out."""
+    call = {"type": "toolCall", "id": "call_0", "name": "ls", "arguments": {}}
+    answer = {"role": "assistant", "content": [call], "stopReason": "aborted"}
+    result = {"role": "toolResult", "toolCallId": "call_0", "isError": True, "content": []}
+    branch: list[dict[str, Any]] = [
+        {"type": "message", "id": "a", "message": answer},
+        {"type": "message", "id": "r", "parentId": "a", "message": result},
+    ]
+    [shown] = replay(branch)
+    assert isinstance(shown, CallReplayed)
+    assert (shown.call.status, shown.result) == ("cancelled", None)
 
 
 def test_random_runs_are_shown_again_as_they_were(acp: StartAcp, work: Path, llm: MakeLlm) -> None:

@@ -23,6 +23,7 @@ from pinnace_rpc.acp.translation.translator import (
     call_blocks,
     call_id,
     custom_texts,
+    has_failed,
     planned,
     result_status,
     whole_block,
@@ -125,7 +126,7 @@ def _answer(identity: str, message: Json, results: _Results, unfinished: Contain
         if block.get("type") == "toolCall":
             call = Call(call_id(identity, calls), str(block.get("name", "tool")), arguments=arguments_of(block))
             call.agent_id = str(block.get("id", ""))
-            result = results.get(call.id)
+            result = None if has_failed(message) else results.get(call.id)  # as live: it was not executed
             if call.id in unfinished:
                 call.status = "in_progress"
             elif result is None:

@@ -95,7 +95,7 @@ class Translator:
         self._calls.clear()
         self._results.clear()
         self._stored = len(done)
-        if not _has_failed(message):
+        if not has_failed(message):
             self._expect_calls(message, done)
 
     def _expect_calls(self, answer: Json, done: Container[int]) -> None:
@@ -136,6 +136,17 @@ class Translator:
     def forget(self, message_id: str) -> None:
         """Take notice that a message of this client will not come."""
         self._own_messages.discard(message_id)
+
+    def without_unsaved(self, branch: list[Json]) -> list[Json]:
+        """Return entries without the message of a prompt that is being saved: it may be taken back.
+
+        It is the last entry, of a message of this client whose record has not come; that will show it.
+        """
+        message_id = str(branch[-1].get("messageId") or "") if branch else ""
+        if message_id not in self._own_messages:
+            return branch
+        self.forget(message_id)
+        return branch[:-1]
 
     @property
     def progressing(self) -> Sequence[Call]:
@@ -256,7 +267,7 @@ class Translator:
             yield from self._describe(index, block)
         calls = [self._by_index[index] for index in sorted(self._by_index)]
         self._by_index.clear()
-        if _has_failed(message):
+        if has_failed(message):
             status: Status = "cancelled" if message.get("stopReason") == "aborted" else "failed"
             for call in calls:
                 yield from self._fail(call, status)
@@ -354,7 +365,7 @@ class Translator:
         yield InfoChanged(title=name) if isinstance(name, str) else TitleCleared()
 
 
-def _has_failed(answer: Json) -> bool:
+def has_failed(answer: Json) -> bool:
     """Return whether the calls of an answer are never executed."""
     return answer.get("stopReason") in ("error", "aborted")
 

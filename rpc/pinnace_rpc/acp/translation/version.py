@@ -135,8 +135,15 @@ class Lifecycle(Protocol):
         """The message of a prompt is in the conversation, as `turn.accepted_as`."""
         ...
 
-    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool) -> None:
-        """A turn is over; other work may continue."""
+    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: "RequestError | None" = None) -> None:
+        """A turn is over; other work may continue.
+
+        Args:
+            turn: The turn.
+            outcome: How it has ended.
+            continues: Other work goes on.
+            lost: Why it is not known whether the message of the prompt is in the conversation; None: it is known.
+        """
         ...
 
     def withdraw(self, turn: "PromptTurn") -> None:

@@ -25,7 +25,7 @@ import trio
 
 from pinnace_rpc.host.agents.children import CHILDREN
 from pinnace_rpc.host.agents.fresh import FreshStarter
-from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError, HostedProcess
+from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStarter, AgentStartError, HostedProcess
 from pinnace_rpc.host.agents.process import PipedProcess
 from pinnace_rpc.host.agents.zygote_messages import (
     DESCRIPTOR_SPACE,
@@ -77,7 +77,7 @@ class ZygoteStarter:
         environment: Mapping[str, str],
         *,
         memory_bytes: int | None = None,
-        fresh: FreshStarter | None = None,
+        fresh: AgentStarter | None = None,
     ) -> None:
         """Begin to start a zygote.
 

@@ -36,8 +36,8 @@ class Turns:
     def accept(self, turn: "PromptTurn") -> None:
         """Do nothing: likewise."""
 
-    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool) -> None:
-        """Respond to the prompt."""
+    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: RequestError | None = None) -> None:
+        """Respond to the prompt: how its turn has ended, which says nothing of its message."""
         self.work(is_at_work=continues, outcome=None)  # behind its run, or in the place of it
         self._respond(turn, outcome)
 
@@ -72,7 +72,8 @@ class Turns:
         """Do nothing: the question itself shows it."""
 
     def stop(self, outcome: Outcome) -> None:
-        """Do nothing: later requests show it."""
+        """Show the end of work that no prompt has begun; the others have their responses."""
+        self.work(is_at_work=False, outcome=None)
 
     def report(self) -> None:
         """Do nothing: no state of this version is one."""

@@ -37,10 +37,12 @@ class States:
             turn.is_answered = True
             self._replies.respond(turn.request, {"messageId": turn.accepted_as})
 
-    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool) -> None:
-        """Report that work has ended, and refuse the prompt if its message is not in the conversation."""
+    def end(self, turn: "PromptTurn", outcome: Outcome, *, continues: bool, lost: RequestError | None = None) -> None:
+        """Report that work has ended, and refuse the prompt if its message is not known to be in the conversation."""
         if not turn.is_answered:
-            if isinstance(outcome, RequestError):
+            if lost is not None:  # also of one that was cancelled
+                self._refuse(turn, lost)
+            elif isinstance(outcome, RequestError):
                 self._refuse(turn, outcome)
             elif outcome.reason == "cancelled":
                 self._refuse(turn, _cancelled())
