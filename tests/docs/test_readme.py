@@ -65,7 +65,7 @@ def test_two_commands_set_up_the_program_and_run_the_checks() -> None:
 
     assert (program, checks) == ("scripts/setup && .venv/bin/pinnace demo", "scripts/setup --dev && scripts/check")
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    setup, *parts = re.findall(r"^(scripts/[^>|&\n]*[^>|&\s])", ci, re.MULTILINE)
+    setup, *parts = re.findall(r"^(?:\w+=\S+ )*(scripts/[^>|&\n]*[^>|&\s])", ci, re.MULTILINE)
     assert setup == "scripts/setup --dev"
     (known,) = re.findall(r'^known="(.*)"$', (ROOT / "scripts" / "check").read_text(encoding="utf-8"), re.MULTILINE)
     # The checks of `all`, each once; it has what the command without it has, and the campaigns.

@@ -115,10 +115,10 @@ def test_a_provider_is_listed_with_its_one_protocol_and_address_and_without_a_ke
 
 
 @pytest.fixture
-def providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClientProviders:
+def providers(tmp_path: Path) -> ClientProviders:
     one = {**OWN, "models": [{"id": "m"}]}
     (tmp_path / "models.json").write_text(json.dumps({"providers": {"own": one, "named": one, "two": OWN}}))
-    monkeypatch.setitem(os.environ, "PI_CODING_AGENT_DIR", str(tmp_path))
+    environment()["PI_CODING_AGENT_DIR"] = str(tmp_path)
     options: Any = SimpleNamespace(provider=None, model="named/m")
     return ClientProviders(options)
 

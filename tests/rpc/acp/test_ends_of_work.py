@@ -57,7 +57,7 @@ def test_a_prompt_whose_fate_is_not_known_is_not_said_to_be_without_a_message(
 def test_work_without_a_prompt_ends_with_its_agent() -> None:
     """Version 1."""
     replies = Replies()
-    turns = Turns(replies, replies.updates.append)
+    turns = Turns(replies, replies.updates.append, shows_usage=False)
     turns.work(is_at_work=True, outcome=None)
 
     turns.stop(DETACHED)
@@ -79,6 +79,9 @@ class Unanswered:
     def refresh(self, then: Callable[[], None]) -> None:
         self.refreshed = then
 
+    def take_spent(self) -> None:
+        """It has no figures."""
+
     def is_handled(self, _: str) -> bool:
         return False
 
@@ -86,7 +89,7 @@ class Unanswered:
 def test_the_calls_of_the_next_run_stay_open_when_a_turn_ends() -> None:
     """A steered message begins a run while the last figures of the turn are read."""
     replies, agent, translator, shown = Replies(), Unanswered(), Translator(), list[Shown]()
-    turns = Turns(replies, replies.updates.append)
+    turns = Turns(replies, replies.updates.append, shows_usage=False)
     parts = cast("EditorAgent", agent), Outbox(), translator, cast("Figures", agent), turns, shown.append
     work = Work(*parts, lambda: None, is_at_work=False)
     work.prompt(1, Params({"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}))

@@ -143,7 +143,7 @@ def test_without_session_files_nothing_stored_is_offered(acp: StartAcp, work: Pa
     agent = acp("--no-session", script=[{"text": "one"}])
     capabilities = agent.call("initialize", protocolVersion=1)["agentCapabilities"]
     assert capabilities["loadSession"] is False
-    assert set(capabilities["sessionCapabilities"]) == {"additionalDirectories", "close"}
+    assert set(capabilities["sessionCapabilities"]) == {"additionalDirectories", "close", "systemPrompt"}
     session = agent.call("session/new", cwd=str(work), mcpServers=[])["sessionId"]
     assert agent.call("session/prompt", sessionId=session, prompt=text("a"))["stopReason"] == "end_turn"
     assert agent.error("session/list")["code"] == -32601

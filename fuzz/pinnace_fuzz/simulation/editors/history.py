@@ -23,11 +23,12 @@ from pinnace_fuzz.simulation.editors.prompts import Messages, find_wrong
 from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
 from pinnace_fuzz.simulation.model import MODEL, TOOLS
+from pinnace_fuzz.simulation.moments import Moment, draw_moment
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import AdapterProgram, HostProgram, Program
 from pinnace_fuzz.simulation.results import History
 from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.world import Moment, Span, World, draw_disk_faults, draw_moment, quiet_folder
+from pinnace_fuzz.simulation.world import Span, World, draw_disk_faults, quiet_folder
 
 _MOST_BOOTS: Final = 3
 _MOST_EDITORS: Final = 2
@@ -350,6 +351,7 @@ class _Boot(Span[Fault]):
             idle_s=self._plan.idle_s,
             journal_bytes=_JOURNAL_BYTES,
             on_crash="pause",
+            boot=lambda: f"boot {self.number}",
         )
         return 0
 

@@ -40,9 +40,9 @@ NOT_FOUND: Final = (
         "calls-of-the-next-run-are-closed",
         "The calls that a run announces behind that of a prompt are shown as failed.",
         _WORK,
-        "        self._turns.end()\n        outcome = ",
+        "        self._turns.end()\n        turn.spent = ",
         "        for shown in self._translator.close():\n            self._show(shown)\n"
-        "        self._turns.end()\n        outcome = ",
+        "        self._turns.end()\n        turn.spent = ",
     ),
     _fault(
         "work-outlives-its-agent",
