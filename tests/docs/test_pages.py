@@ -28,6 +28,7 @@ from tests.source_tree import PYTHONPATH, REPOSITORY
 
 from pinnace_fuzz.harness.adapters import PreparedHome, prepare_pi_home
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
+from pinnace_fuzz.harness.short_folders import make_short_folder
 
 PAGES: Final = sorted(
     str(path.relative_to(REPOSITORY))
@@ -316,19 +317,21 @@ def test_a_program_prints_what_the_page_shows(program: Program, tmp_path: Path, 
 
 
 @pytest.fixture
-def home(tmp_path: Path, programs_folder: Path) -> Iterator[PreparedHome]:
+def home(programs_folder: Path) -> Iterator[PreparedHome]:
     """The home of somebody with a model server, in a project with the files that the pages name."""
+    folder = make_short_folder("pages-")  # it has the socket of a host
     picture = BytesIO()
     Image.new("RGB", (2, 2)).save(picture, "PNG")
     with FakeLlm([{"text": "the answer", "repeat": -1}]) as llm:
         settings = {"defaultProvider": "fake", "defaultModel": "m1"}
-        prepared = prepare_pi_home(tmp_path / "prepared", llm.base_url, settings=settings, path_first=programs_folder)
+        prepared = prepare_pi_home(folder, llm.base_url, settings=settings, path_first=programs_folder)
         (prepared.work / "key.txt").write_text("a key of the provider")
         (prepared.work / "photo.png").write_bytes(picture.getvalue())
         write_files("docs/extensions.md", prepared.work)
         (prepared.work / ".venv").symlink_to(programs_folder.parent)
         subprocess.run(["git", "init", "-q"], cwd=prepared.work, env=prepared.env, check=True)
         yield prepared
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("block", SHELLS, ids=lambda block: block.place)

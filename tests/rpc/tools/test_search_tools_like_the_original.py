@@ -273,7 +273,8 @@ def test_a_call_is_answered_as_by_the_original(index: int, ours: list[Answer], r
         assert ours[index] == expected
     else:
         assert ours[index] != expected, "no difference any more"
-        assert ours[index]["content"][0]["text"] == case.ours
+        # Which ignored file is the first one is up to the file system.
+        assert ours[index]["content"][0]["text"].replace("e.g. build/b.py.", "e.g. a.log.") == case.ours
 
 
 def test_an_abort_ends_a_search_at_work(agent: AgentStarter) -> None:

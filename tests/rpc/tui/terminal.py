@@ -70,8 +70,14 @@ class Screen:
             raise AssertionError(f"not reached; the screen:\n{self.text}") from None
 
     async def shows(self, *texts: str) -> None:
-        """Wait until all of these are on the screen."""
-        await self.until(lambda: all(each in self.text for each in texts))
+        """Wait until all of these are on the screen, in one line or, as behind a long path, folded."""
+
+        def are_shown() -> bool:
+            text = self.text
+            folded = " ".join(text.split())
+            return all(each in text or each in folded for each in texts)
+
+        await self.until(are_shown)
 
     async def press(self, *keys: str) -> None:
         """Press keys, once the question that is open, if any, takes them."""

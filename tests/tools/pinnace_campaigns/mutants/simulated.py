@@ -17,7 +17,7 @@ MORE_STEPS: Final[Mapping[str, int]] = {
     "sleeps_at_work": 3_000_000,
     "a-command-dies-with-its-connection": 400_000,
 }
-"""For faults that show in few histories: but for the last one in pointed ones alone, which a quarter of the seeds have."""
+"""For faults that show in few histories; but for the last one in pointed ones alone, a quarter of all."""
 SEARCHED_STEPS: Final = 1_500_000
 
 FOUND: Final = frozenset(
