@@ -281,7 +281,9 @@ class HostedAgent:
         self._stopped_with: Ended | None = None
         is_new = details is not None or not os.path.exists(os.path.join(folder, _DETAILS_NAME))
         self._unsaved = {_DETAILS_NAME, _RUN_NAME} if is_new else set[str]()
-        """The files of the details that are missing or older."""
+        """The files of the details that are missing or older, and not on their way to the disk."""
+        self._is_kept = not is_new
+        """Whether there are details on the disk."""
         self._flushing = trio.Lock()
         self._supervisor = supervise(self)
 
@@ -539,7 +541,7 @@ class HostedAgent:
         """Ask a new process what the former one has not answered, then let it take commands."""
         self._asked_again.clear()
         await self._ask_state()
-        if _DETAILS_NAME in self._unsaved:  # of a new agent; later ones have their session named before it is used
+        if not self._is_kept:  # of a new agent; later ones have their session named before it is used
             await self.wait_known()
             await self._flush_details()
         while self._left:  # what is not reached before this process ends, too, is left for the next one
@@ -1097,6 +1099,7 @@ class HostedAgent:
                 if not await trio.to_thread.run_sync(self._try_to_write, _DETAILS_NAME, content):
                     self._unsaved.add(_DETAILS_NAME)
                     return
+                self._is_kept = True
 
     def _try_to_write(self, name: str, content: Mapping[str, object], *, is_flushed: bool = True) -> bool:
         """Replace a file of the agent; return whether the disk takes it. Blocking."""
