@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Final, Protocol, cast
 
 from pinnace_fuzz.simulation.disk import ProcessDisk
-from pinnace_fuzz.simulation.editors.adapters import AdapterMachine, SessionStarter
+from pinnace_fuzz.simulation.editors.adapters import AdapterMachine
 from pinnace_fuzz.simulation.hosted.agents import Starter
 from pinnace_fuzz.simulation.hosted.connections import Listening
 from pinnace_fuzz.simulation.streams import Pipe
@@ -45,7 +45,7 @@ class HostProgram(Protocol):
         self,
         agent_folder: str,
         listener: Listening,
-        starter: Starter | SessionStarter,
+        starter: Starter,
         system: ProcessDisk,
         wall_time_s: Callable[[], float],
         elapsed_s: Callable[[], float],

@@ -14,63 +14,27 @@ from typing import Final, Protocol
 import trio
 
 from pinnace_fuzz.simulation.disk import ProcessDisk
-from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Begin, Launch, Serve
+from pinnace_fuzz.simulation.hosted.agents import START_S, AgentProcess, Launch, Starter
 from pinnace_fuzz.simulation.hosted.connections import Connect, Connection
 from pinnace_fuzz.simulation.processes import Process
 from pinnace_fuzz.simulation.streams import Pipe
 
 _LEASE_WAIT_S: Final = 6.0
 _LEASE_POLL_S: Final = 0.25
-_START_S: Final = (0.0, 0.0, 0.02, 0.3, 2.0)
-"""How long a process takes from its start to its first instruction."""
 
 
-class SessionStarter:
+class SessionStarter(Starter):
     """Starts the processes of agents for one process: a host, or an adapter."""
-
-    def __init__(
-        self,
-        living: list[AgentProcess],
-        begin: Begin,
-        serve: Serve,
-        open_disk: Callable[[], ProcessDisk],
-        draws: random.Random,
-    ) -> None:
-        """Start nothing yet.
-
-        Args:
-            living: All processes of agents on the machine; new ones are added.
-            begin: Begins a process.
-            serve: Runs an agent.
-            open_disk: Returns the disk of a new process.
-            draws: Decides how long a start takes.
-        """
-        self._living = living
-        self._begin = begin
-        self._serve = serve
-        self._open_disk = open_disk
-        self._draws = draws
-        self._own: list[AgentProcess] = []
 
     async def start(self, start: Launch) -> AgentProcess:
         """Start a process, which first waits for another one that has its session, or in vain after some seconds."""
         await trio.lowlevel.checkpoint()
-        agent = AgentProcess(self._open_disk(), self._draws)
-        self._living.append(agent)
-        self._own.append(agent)
-        delay_s = self._draws.choice(_START_S)
 
-        async def work() -> int:
+        async def work(agent: AgentProcess, delay_s: float) -> int:
             await _wait_for_session(start.arguments)
-            return await agent.serve(self._serve, start, delay_s)
+            return await agent.serve(self.serve, start, delay_s)
 
-        self._begin(agent.process, work)
-        return agent
-
-    def end(self) -> None:
-        """The process that starts is gone."""
-        for agent in self._own:
-            agent.lose_host()
+        return self.begin(work)
 
 
 async def _wait_for_session(arguments: Sequence[str]) -> None:
@@ -176,7 +140,7 @@ class AdapterProcess:
         self.stdin, self.stdout = (Pipe(random.Random(draws.getrandbits(64))) for _ in range(2))
         self.machine = machine
         self.process = Process(f"{name} {disk.pid}", disk, self._leave)
-        self._delay_s = draws.choice(_START_S)
+        self._delay_s = draws.choice(START_S)
 
     async def serve(self, run: Callable[[], Awaitable[int]]) -> int:
         """Run the adapter."""

@@ -8,42 +8,35 @@ must be given, and each session is shown again.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextvars import Context, copy_context
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 import trio
 
 from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
-from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults, ProcessDisk
+from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults
 from pinnace_fuzz.simulation.editors.adapters import AdapterMachine, AdapterProcess, SessionStarter
 from pinnace_fuzz.simulation.editors.client import Editor
 from pinnace_fuzz.simulation.editors.connection import Surroundings
 from pinnace_fuzz.simulation.editors.prompts import Messages, find_wrong
-from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch
-from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
+from pinnace_fuzz.simulation.hosted.machine import (
+    IDLE_S,
+    MOST_ACTIONS,
+    MOST_BOOTS,
+    MOST_FAULTS,
+    PAUSES_S,
+    Boot,
+    HostOptions,
+    draw_fault_moment,
+)
 from pinnace_fuzz.simulation.model import MODEL, TOOLS
-from pinnace_fuzz.simulation.moments import Moment, draw_moment
+from pinnace_fuzz.simulation.moments import Moment
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import AdapterProgram, HostProgram, Program
 from pinnace_fuzz.simulation.results import History
-from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.world import Span, World, draw_disk_faults, quiet_folder
+from pinnace_fuzz.simulation.world import World, draw_disk_faults, quiet_folder
 
-_MOST_BOOTS: Final = 3
 _MOST_EDITORS: Final = 2
-_MOST_ACTIONS: Final = 12
-_MOST_FAULTS: Final = 5
-_FIRST_STEP: Final = 20
-_MOST_STEP: Final = 6_000
-_MOST_OPERATION: Final = 120
-_ALL_DONE_S: Final = 14_400.0
-"""In a boot, for its editors."""
-_STOP_S: Final = 60.0
-_RESTARTS_S: Final = (0.0, 0.01, 0.5, 3.0, 10.0)
-_PAUSES_S: Final = (0.01, 0.5, 4.0, 9.0, 40.0)
-"""For which a process is stopped."""
-_IDLE_S: Final = (20.0, 1800.0)
 _JOURNAL_BYTES: Final = 64 * 1024 * 1024
 _WITH_HOST: Final = 0.6
 _WITH_DIALOGS: Final = 0.4
@@ -136,7 +129,7 @@ class _Scene:
 def _plans(world: World, editors: int) -> list[_Plan]:
     draws = world.draws("plan")
     is_faulty = draws.random() < 0.2
-    counts = [1 + draws.randrange(_MOST_FAULTS) for _ in range(draws.randrange(_MOST_BOOTS))]
+    counts = [1 + draws.randrange(MOST_FAULTS) for _ in range(draws.randrange(MOST_BOOTS))]
     return [_plan(draws, editors, count, is_faulty=is_faulty) for count in counts] + [
         _plan(draws, editors, 0, is_faulty=False)
     ]
@@ -144,37 +137,42 @@ def _plans(world: World, editors: int) -> list[_Plan]:
 
 def _plan(draws: random.Random, editors: int, faults: int, *, is_faulty: bool) -> _Plan:
     return _Plan(
-        tuple(1 + draws.randrange(_MOST_ACTIONS) for _ in range(editors)),
+        tuple(1 + draws.randrange(MOST_ACTIONS) for _ in range(editors)),
         tuple(_fault(draws) for _ in range(faults)),
         draw_disk_faults(draws) if is_faulty else EMPTY_FAULTS,
         draws.choice((0.0, 0.1, 0.3)) if faults else 0.0,
-        draws.choice(_IDLE_S),
+        draws.choice(IDLE_S),
     )
 
 
 def _fault(draws: random.Random) -> Fault:
     victim = draws.choice(_VICTIMS)
-    pause_s = draws.choice(_PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
-    return Fault(victim, draws.randrange(4), pause_s, draw_moment(draws, _FIRST_STEP, _MOST_STEP, _MOST_OPERATION))
+    pause_s = draws.choice(PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
+    return Fault(victim, draws.randrange(4), pause_s, draw_fault_moment(draws))
 
 
-class _Boot(Span[Fault]):
-    """The machine from its start to its end."""
+class _Boot(Boot[Fault]):
+    """The machine, with editors and their adapters."""
+
+    users = "editors"
+    all_done_s = 14_400.0
 
     def __init__(self, scene: _Scene, plan: _Plan, number: int, *, is_last: bool) -> None:
-        super().__init__(scene.world, number, plan.faults)
+        programs = scene.programs
+        host = HostOptions(
+            programs.host,
+            str(scene.agent_folder),
+            plan.idle_s,
+            _JOURNAL_BYTES,
+            "pause",
+            may_not_start=plan.disk.no_space > 0,
+        )
+        super().__init__(scene.world, number, plan.faults, host if scene.has_host else None, programs.agent)
         self._of = scene
         self._plan = plan
         self._is_last = is_last
-        self._draws = scene.world.draws(f"boot {number}")
-        self._host: Process | None = None
-        self._listening: Listening | None = None
-        self._agents: list[AgentProcess] = []
         self._adapters: list[AdapterProcess] = []
-        self._nursery: trio.Nursery | None = None
-        self._context: Context | None = None
         self._is_calm = True
-        self._is_ending = False
 
     def play(self) -> None:
         of, world, plan = self._of, self.world, self._plan
@@ -183,7 +181,7 @@ class _Boot(Span[Fault]):
         first = len(of.messages.every)
         for editor in of.editors:
             editor.is_disturbed = False
-        self.run(self._live, plan.disk, is_held)
+        self.run(self.live, plan.disk, is_held)
         if self.has_crashed:
             world.disk.lose_power()
             for editor in of.editors:
@@ -196,94 +194,46 @@ class _Boot(Span[Fault]):
         for defect in world.log.defects:
             world.report("failure", f"a process has logged {defect}")
 
-    # Around each step.
-
-    def strike(self, fault: Fault) -> None:
-        if self.has_crashed or self._nursery is None or self._context is None or self._is_ending:
-            return
-        trace = self.world.trace
-        if fault.victim == "machine":
-            trace.note("crash", "machine")
-            self.has_crashed = True
-            self._is_calm = False
-            for each in self._processes():
-                each.crash()
-            self.scope.cancel()
-            return
+    def find_victim(self, fault: Fault) -> Process | None:
         living = [each for each in self._victims(fault.victim) if not (each.ended.is_set() or each.has_crashed)]
-        if not living:
-            return
-        process = living[fault.which % len(living)]
-        self._is_calm = False
-        if not fault.pause_s:
-            trace.note("crash", process.name)
-            process.crash()
-            if fault.victim != "adapter":
-                for editor in self._of.editors:
-                    editor.lose_records()
-        elif not process.is_stopped:
-            trace.note("stop", f"{process.name} {fault.pause_s}")
-            process.is_stopped = True
-            # In the context of the machine, not of the process that has reached the operation.
-            self._context.copy().run(self._nursery.start_soon, self._go_on, process, fault.pause_s)
+        return living[fault.which % len(living)] if living else None
 
-    async def _go_on(self, process: Process, pause_s: float) -> None:
-        await trio.sleep(pause_s)
-        if process.is_stopped:
-            self.world.trace.note("continue", process.name)
-            process.is_stopped = False
-        await trio.lowlevel.checkpoint()
+    def struck(self, fault: Fault) -> None:
+        self._is_calm = False
+        if not fault.pause_s and fault.victim in ("host", "agent"):
+            for editor in self._of.editors:
+                editor.lose_records()
 
     def _victims(self, victim: Victim) -> list[Process]:
         match victim:
             case "host":
-                return [] if self._host is None else [self._host]
+                return [] if self.host is None else [self.host]
             case "adapter":
                 return [each.process for each in self._adapters]
             case _:
-                return [each.process for each in self._agents]
+                return [each.process for each in self.agents]
 
-    def _processes(self) -> list[Process]:
+    def processes(self) -> list[Process]:
         return [process for victim in ("host", "adapter", "agent") for process in self._victims(victim)]
 
-    # Inside of trio.
-
-    async def _live(self) -> None:
-        of = self._of
-        self._context = copy_context()
-        with self.scope:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                if of.has_host:
-                    nursery.start_soon(self._keep_host)
-                with trio.move_on_after(_ALL_DONE_S) as limit:
-                    async with trio.open_nursery() as editors:
-                        for editor, count in zip(of.editors, self._plan.actions, strict=True):
-                            editors.start_soon(self._have_live, editor, count, name=editor.name)
-                if limit.cancelled_caught:
-                    owed = [f"{editor.name}: {editor.owed}" for editor in of.editors]
-                    self.report("stalled", f"editors have not ended after {_ALL_DONE_S:.0f} s; owed: {owed}")
-                self._is_ending = True
-                await self._end()
-                nursery.cancel_scope.cancel()
+    def begin_users(self, nursery: trio.Nursery) -> None:
+        for editor, count in zip(self._of.editors, self._plan.actions, strict=True):
+            nursery.start_soon(self._have_live, editor, count, name=editor.name)
 
     async def _have_live(self, editor: Editor, count: int) -> None:
         await editor.live(count, self._start_adapter, is_last=self._is_last)
 
-    def _has_host(self) -> bool:
-        return self._host is not None and not (self._host.ended.is_set() or self._host.has_crashed)
+    def owed(self) -> Sequence[str]:
+        return [f"{editor.name}: {editor.owed}" for editor in self._of.editors]
 
-    def _connect(self) -> Connection | None:
-        return None if self._listening is None else self._listening.connect()
-
-    def _starter(self) -> SessionStarter:
-        draws = random.Random(self._draws.getrandbits(64))
-        return SessionStarter(self._agents, self._begin, self._serve_agent, self.world.disk.begin, draws)
+    def make_starter(self, draws: random.Random) -> SessionStarter:
+        return SessionStarter(self.agents, self.begin, self.serve_agent, self.world.disk.begin, draws)
 
     def _start_adapter(self, name: str, flags: Sequence[str]) -> AdapterProcess:
         disk = self.world.disk.begin()
-        machine = AdapterMachine(self._has_host, self._connect, self._starter())
-        adapter = AdapterProcess(f"adapter of {name}", disk, machine, random.Random(self._draws.getrandbits(64)))
+        starter = self.make_starter(random.Random(self.draws.getrandbits(64)))
+        machine = AdapterMachine(self.has_host, self.connect, starter)
+        adapter = AdapterProcess(f"adapter of {name}", disk, machine, random.Random(self.draws.getrandbits(64)))
         self._adapters.append(adapter)
         environment = dict(self.world.environment)
 
@@ -300,82 +250,5 @@ class _Boot(Span[Fault]):
                 pause=lambda _: None,
             )
 
-        self._begin(adapter.process, lambda: adapter.serve(run))
+        self.begin(adapter.process, lambda: adapter.serve(run))
         return adapter
-
-    async def _keep_host(self) -> None:
-        """Start the host, and again after each crash."""
-        while True:
-            await trio.sleep(self._draws.choice(_RESTARTS_S))
-            host = self._start_host()
-            await host.ended.wait()
-            if host.error is not None and not host.has_crashed:
-                if self._plan.disk.no_space:  # it may not start
-                    self.world.trace.note("host", f"has not started: {host.error}")
-                    continue
-                self.report("failure", f"the host has raised {host.error!r}")
-                return
-            if self._is_ending:
-                return
-            if not host.has_crashed:
-                self.report("failure", "the host has ended, and nothing has asked for it")
-                return
-
-    def _start_host(self) -> Process:
-        disk = self.world.disk.begin()
-        listening = Listening(random.Random(self._draws.getrandbits(64)))
-        starter = self._starter()
-
-        def leave() -> None:
-            listening.end()
-            starter.end()
-
-        host = self._host = Process(f"host {disk.pid}", disk, leave)
-        self._listening = listening
-        self._begin(host, lambda: self._serve_host(listening, starter, disk))
-        return host
-
-    def _begin(self, process: Process, work: Callable[[], Awaitable[int]]) -> None:
-        assert self._nursery is not None
-        assert self._context is not None
-        process.start(self._nursery, self._context, work)
-
-    async def _serve_host(self, listening: Listening, starter: SessionStarter, disk: ProcessDisk) -> int:
-        await self._of.programs.host(
-            str(self._of.agent_folder),
-            listening,
-            starter,
-            disk,
-            lambda: self.wall_time_ns() / 1e9,
-            self.clock.current_time,
-            idle_s=self._plan.idle_s,
-            journal_bytes=_JOURNAL_BYTES,
-            on_crash="pause",
-            boot=lambda: f"boot {self.number}",
-        )
-        return 0
-
-    async def _serve_agent(self, launch: Launch, stdin: Pipe, stdout: Pipe, disk: ProcessDisk) -> int:
-        return await self._of.programs.agent(
-            launch.arguments,
-            dict(launch.environment),
-            launch.cwd,
-            stdin,
-            stdout,
-            disk,
-            self.wall_time_ns,
-            lambda _: None,
-        )
-
-    async def _end(self) -> None:
-        """End the host in order, with its agents; those of adapters have ended with them."""
-        for process in self._processes():
-            process.is_stopped = False
-        if self._has_host() and (connection := self._connect()) is not None:
-            await connection.to_host.send_all(control({"type": "stop_host"}))
-        with trio.move_on_after(_STOP_S) as limit:
-            for process in self._processes():
-                await process.ended.wait()
-        if limit.cancelled_caught:
-            left = [process.name for process in self._processes() if not process.ended.is_set()]
-            self.report("stalled", f"not ended {_STOP_S:.0f} s after the end of the editors: {left}")

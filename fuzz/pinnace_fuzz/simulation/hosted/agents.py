@@ -15,7 +15,7 @@ from pinnace_fuzz.simulation.processes import Process
 from pinnace_fuzz.simulation.streams import Pipe
 
 _LEASE_WAIT_S: Final = 6.0
-_START_S: Final = (0.0, 0.0, 0.02, 0.3, 2.0)
+START_S: Final = (0.0, 0.0, 0.02, 0.3, 2.0)
 """How long a process takes from its start to its first instruction."""
 
 
@@ -145,19 +145,18 @@ class Starter:
         """Start nothing yet.
 
         Args:
-            living: All processes of the agent on the machine, of former hosts too; new ones are added.
+            living: All processes of agents on the machine, of former hosts too; new ones are added.
             begin: Begins a process.
-            serve: Runs the agent.
+            serve: Runs an agent.
             open_disk: Returns the disk of a new process.
             draws: Decides how long a start takes.
         """
         self._living = living
         self._begin = begin
-        self._serve = serve
+        self.serve = serve
         self._open_disk = open_disk
         self._draws = draws
         self._own: list[AgentProcess] = []
-        self._is_over = False
 
     async def start(self, start: Launch) -> AgentProcess:
         """Start a process, when those before it have ended, or in vain after some seconds."""
@@ -165,14 +164,22 @@ class Starter:
         with trio.move_on_after(_LEASE_WAIT_S):
             for former in tuple(self._living):
                 await former.process.ended.wait()
+        return self.begin(lambda agent, delay_s: agent.serve(self.serve, start, delay_s))
+
+    def begin(self, work: Callable[[AgentProcess, float], Awaitable[int]]) -> AgentProcess:
+        """Begin a process at once.
+
+        Args:
+            work: Runs it, with the seconds that pass before its first instruction.
+        """
         agent = AgentProcess(self._open_disk(), self._draws)
         self._living.append(agent)
         self._own.append(agent)
-        delay_s = self._draws.choice(_START_S)
-        self._begin(agent.process, lambda: agent.serve(self._serve, start, delay_s))
+        delay_s = self._draws.choice(START_S)
+        self._begin(agent.process, lambda: work(agent, delay_s))
         return agent
 
     def end(self) -> None:
-        """The host is gone."""
+        """The process that starts them is gone."""
         for agent in self._own:
             agent.lose_host()

@@ -7,41 +7,36 @@ whole journal is read again.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Collection
-from contextvars import Context, copy_context
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 import trio
 
 from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults, ProcessDisk
-from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch, Starter
+from pinnace_fuzz.simulation.hosted.agents import Launch, Starter
 from pinnace_fuzz.simulation.hosted.client import HostedClient, Sessions, Surroundings, audit
-from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
 from pinnace_fuzz.simulation.hosted.dialogs import SharedDialogs
 from pinnace_fuzz.simulation.hosted.events import EventLog
-from pinnace_fuzz.simulation.moments import Moment, RecordMoment, draw_moment, draw_record_moment, draw_unread_answer
+from pinnace_fuzz.simulation.hosted.machine import (
+    IDLE_S,
+    MOST_ACTIONS,
+    MOST_BOOTS,
+    MOST_FAULTS,
+    PAUSES_S,
+    Boot,
+    HostOptions,
+    draw_fault_moment,
+)
+from pinnace_fuzz.simulation.moments import Moment, RecordMoment, draw_record_moment, draw_unread_answer
 from pinnace_fuzz.simulation.oracles import find_repeated, find_unnamed
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import HostProgram, Program
 from pinnace_fuzz.simulation.results import SESSION, History
 from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.world import Span, World, draw_disk_faults, quiet_folder
+from pinnace_fuzz.simulation.world import World, draw_disk_faults, quiet_folder
 
-_MOST_BOOTS: Final = 3
 _MOST_CLIENTS: Final = 3
-_MOST_ACTIONS: Final = 12
-_MOST_FAULTS: Final = 5
-_FIRST_STEP: Final = 20
-_MOST_STEP: Final = 6_000
-_MOST_OPERATION: Final = 120
-_ALL_DONE_S: Final = 7200.0
-"""In a boot, for its clients."""
-_STOP_S: Final = 60.0
-_RESTARTS_S: Final = (0.0, 0.01, 0.5, 3.0, 10.0)
-_PAUSES_S: Final = (0.01, 0.5, 4.0, 9.0, 40.0)
-"""For which a process is stopped."""
-_IDLE_S: Final = (20.0, 1800.0)
 _SLEEPY: Final = 0.4
 """In how many pointed histories an agent sleeps soon, and its model is slow: its clients are away while it works."""
 _SLEEPY_S: Final = 3.0
@@ -148,7 +143,7 @@ class _Scene:
 def _plans(world: World, clients: int) -> list[_Plan]:
     draws = world.draws("plan")
     is_faulty = draws.random() < 0.25
-    counts = [1 + draws.randrange(_MOST_FAULTS) for _ in range(draws.randrange(_MOST_BOOTS))]
+    counts = [1 + draws.randrange(MOST_FAULTS) for _ in range(draws.randrange(MOST_BOOTS))]
     plans = [_plan(draws, clients, count, is_faulty=is_faulty) for count in counts]
     plans.append(_plan(draws, clients, 0, is_faulty=False))
     if not world.is_pointed:
@@ -181,36 +176,40 @@ def _perhaps_at_record(fault: Fault, draws: random.Random) -> Fault:
 
 def _plan(draws: random.Random, clients: int, faults: int, *, is_faulty: bool) -> _Plan:
     return _Plan(
-        tuple(1 + draws.randrange(_MOST_ACTIONS) for _ in range(clients)),
+        tuple(1 + draws.randrange(MOST_ACTIONS) for _ in range(clients)),
         tuple(_fault(draws) for _ in range(faults)),
         draw_disk_faults(draws) if is_faulty else EMPTY_FAULTS,
         draws.choice((0.0, 0.1, 0.3)) if faults else 0.0,
-        draws.choice(_IDLE_S),
+        draws.choice(IDLE_S),
         draws.choice(("pause", "continue")),
     )
 
 
 def _fault(draws: random.Random) -> Fault:
     victim: Victim = draws.choice(("host", "host", "agent", "agent", "machine"))
-    pause_s = draws.choice(_PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
-    return Fault(victim, pause_s, draw_moment(draws, _FIRST_STEP, _MOST_STEP, _MOST_OPERATION))
+    pause_s = draws.choice(PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
+    return Fault(victim, pause_s, draw_fault_moment(draws))
 
 
-class _Boot(Span[Fault]):
-    """The machine from its start to its end."""
+class _Boot(Boot[Fault]):
+    """The machine, with clients that attach to its host."""
+
+    users = "clients"
+    all_done_s = 7200.0
 
     def __init__(self, scene: _Scene, plan: _Plan, number: int) -> None:
-        super().__init__(scene.world, number, plan.faults)
+        host = HostOptions(
+            scene.host,
+            str(scene.agent_folder),
+            plan.idle_s,
+            scene.journal_bytes,
+            plan.on_crash,
+            may_not_start=plan.disk.no_space > 0,
+        )
+        super().__init__(scene.world, number, plan.faults, host, scene.program)
         self._of = scene
         self._plan = plan
-        self._draws = scene.world.draws(f"boot {number}")
-        self._host: Process | None = None
-        self._listening: Listening | None = None
-        self._agents: list[AgentProcess] = []
-        self._nursery: trio.Nursery | None = None
-        self._context: Context | None = None
         self._most_open = 0
-        self._is_ending = False
 
     def play(self) -> None:
         of, world, plan = self._of, self.world, self._plan
@@ -218,7 +217,7 @@ class _Boot(Span[Fault]):
         world.write_script(self.number, trouble=plan.trouble, is_slow=plan.idle_s == _SLEEPY_S)
         if plan.disk != EMPTY_FAULTS:
             of.events.may_have_gaps = True
-        self.run(self._live, plan.disk, is_held)
+        self.run(self.live, plan.disk, is_held)
         self._disturb()
         if self.has_crashed:
             of.events.may_have_gaps = True
@@ -236,167 +235,41 @@ class _Boot(Span[Fault]):
         if self._most_open > _HOST_DESCRIPTORS + len(of.clients):
             world.report("descriptors", f"the host had {self._most_open} files open")
 
-    # Around each step.
-
     def on_operation(self, disk: ProcessDisk) -> None:
-        if self._host is not None and disk is self._host.disk:
+        if self.host is not None and disk is self.host.disk:
             self._most_open = max(self._most_open, disk.open_count)
         super().on_operation(disk)
 
-    def strike(self, fault: Fault) -> None:
-        if self.has_crashed or self._nursery is None or self._context is None or self._is_ending:
-            return
-        trace = self.world.trace
-        if fault.victim == "machine":
-            trace.note("crash", "machine")
-            self.has_crashed = True
-            for each in self._processes():
-                each.crash()
-            self.scope.cancel()
-            return
-        newest = self._agents[-1].process if self._agents else None
-        process = self._host if fault.victim == "host" else newest
-        if process is None or process.ended.is_set() or process.has_crashed:
-            return
-        if not fault.pause_s:
-            trace.note("crash", process.name)
+    def find_victim(self, fault: Fault) -> Process | None:
+        newest = self.agents[-1].process if self.agents else None
+        return self.host if fault.victim == "host" else newest
+
+    def struck(self, fault: Fault) -> None:
+        if fault.pause_s:
+            self._of.events.disturbed_s = self.world.trace.time_s + fault.pause_s
+        elif fault.victim != "machine":
             self._disturb()
-            process.crash()
-        elif not process.is_stopped:
-            trace.note("stop", f"{process.name} {fault.pause_s}")
-            process.is_stopped = True
-            self._of.events.disturbed_s = trace.time_s + fault.pause_s
-            # In the context of the machine, not of the process that has reached the operation.
-            self._context.copy().run(self._nursery.start_soon, self._go_on, process, fault.pause_s)
 
     def _disturb(self) -> None:
         self._of.events.crashes += 1
         self._of.events.disturbed_s = self.world.trace.time_s
 
-    async def _go_on(self, process: Process, pause_s: float) -> None:
-        await trio.sleep(pause_s)
-        if process.is_stopped:
-            self.world.trace.note("continue", process.name)
-            process.is_stopped = False
-        await trio.lowlevel.checkpoint()
+    def begin_users(self, nursery: trio.Nursery) -> None:
+        for client, count in zip(self._of.clients, self._plan.actions, strict=True):
+            nursery.start_soon(client.live, count, self.connect, name=client.name)
 
-    def _processes(self) -> list[Process]:
-        return [*([self._host] if self._host is not None else []), *(agent.process for agent in self._agents)]
+    def owed(self) -> Sequence[str]:
+        return [f"{client.name}: {[*client.owed]}" for client in self._of.clients if client.owed]
 
-    # Inside of trio.
+    def make_starter(self, draws: random.Random) -> Starter:
+        return Starter(self.agents, self.begin, self.serve_agent, self.world.disk.begin, draws)
 
-    async def _live(self) -> None:
-        of = self._of
-        self._context = copy_context()
-        with self.scope:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                nursery.start_soon(self._keep_host)
-                with trio.move_on_after(_ALL_DONE_S) as limit:
-                    async with trio.open_nursery() as clients:
-                        for client, count in zip(of.clients, self._plan.actions, strict=True):
-                            clients.start_soon(client.live, count, self._connect, name=client.name)
-                if limit.cancelled_caught:
-                    owed = [f"{client.name}: {[*client.owed]}" for client in of.clients if client.owed]
-                    self.report("stalled", f"clients have not ended after {_ALL_DONE_S:.0f} s; owed: {owed}")
-                self._is_ending = True
-                await self._end()
-                nursery.cancel_scope.cancel()
-
-    def _connect(self) -> Connection | None:
-        return None if self._listening is None else self._listening.connect()
-
-    async def _keep_host(self) -> None:
-        """Start the host, and again after each crash."""
-        while True:
-            await trio.sleep(self._draws.choice(_RESTARTS_S))
-            listening = Listening(random.Random(self._draws.getrandbits(64)))
-            starter = Starter(
-                self._agents,
-                self._begin,
-                self._serve_agent,
-                self.world.disk.begin,
-                random.Random(self._draws.getrandbits(64)),
-            )
-
-            host = self._start_host(listening, starter)
-            await host.ended.wait()
-            if host.error is not None and not host.has_crashed:
-                if self._plan.disk.no_space:  # it may not start
-                    self.world.trace.note("host", f"has not started: {host.error}")
-                    continue
-                self.report("failure", f"the host has raised {host.error!r}")
-                return
-            if self._is_ending:
-                return
-            if not host.has_crashed:
-                self.report("failure", "the host has ended, and nothing has asked for it")
-                return
-
-    def _start_host(self, listening: Listening, starter: Starter) -> Process:
-        disk = self.world.disk.begin()
-
-        def leave() -> None:
-            listening.end()
-            starter.end()
-
-        host = self._host = Process(f"host {disk.pid}", disk, leave)
-        self._listening = listening
-        self._begin(host, lambda: self._serve_host(listening, starter, disk))
-        return host
-
-    def _begin(self, process: Process, work: Callable[[], Awaitable[int]]) -> None:
-        assert self._nursery is not None
-        assert self._context is not None
-        process.start(self._nursery, self._context, work)
-
-    async def _serve_host(self, listening: Listening, starter: Starter, disk: ProcessDisk) -> int:
-        plan = self._plan
-        await self._of.host(
-            str(self._of.agent_folder),
-            listening,
-            starter,
-            disk,
-            self._wall_time_s,
-            self.clock.current_time,
-            idle_s=plan.idle_s,
-            journal_bytes=self._of.journal_bytes,
-            on_crash=plan.on_crash,
-            boot=lambda: f"boot {self.number}",
-        )
-        return 0
-
-    async def _serve_agent(self, launch: Launch, stdin: Pipe, stdout: Pipe, disk: ProcessDisk) -> int:
+    async def serve_agent(self, launch: Launch, stdin: Pipe, stdout: Pipe, disk: ProcessDisk) -> int:
         if self._of.dialogs is not None and not self.world.ledger.is_trusted:
             self._of.dialogs.forget()
-        return await self._of.program(
-            launch.arguments,
-            dict(launch.environment),
-            launch.cwd,
-            stdin,
-            stdout,
-            disk,
-            self.wall_time_ns,
-            lambda _: None,
-        )
+        return await super().serve_agent(launch, stdin, stdout, disk)
 
-    def _wall_time_s(self) -> float:
-        return self.wall_time_ns() / 1e9
-
-    async def _end(self) -> None:
-        """Read the whole journal again, and end the host in order, with its agent."""
-        of = self._of
-        for process in self._processes():
-            process.is_stopped = False
-        if not self._plan.faults and (connection := self._connect()) is not None:
-            await audit(connection, of.around)
-        host = self._host
-        assert host is not None
-        if (connection := self._connect()) is not None and not host.ended.is_set():
-            await connection.to_host.send_all(control({"type": "stop_host"}))
-        with trio.move_on_after(_STOP_S) as limit:
-            for process in self._processes():
-                await process.ended.wait()
-        if limit.cancelled_caught:
-            left = [process.name for process in self._processes() if not process.ended.is_set()]
-            self.report("stalled", f"not ended {_STOP_S:.0f} s after the host was asked to end: {left}")
+    async def before_end(self) -> None:
+        """Read the whole journal again."""
+        if not self._plan.faults and (connection := self.connect()) is not None:
+            await audit(connection, self._of.around)
