@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from tests.docs.test_pages import BLOCKS, TIMEOUT_S
@@ -38,7 +39,7 @@ def folder() -> Iterator[Path]:
 def service(folder: Path) -> Iterator[dict[str, str]]:
     """The environment of a user whose service manager has started the unit of the page, and stops it."""
     (folder / "bin").mkdir()
-    (folder / "bin" / "pinnace").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m pinnace_rpc "$@"\n')
+    (folder / "bin" / "pinnace").write_text(f'#!/bin/sh\nexec {quote(sys.executable)} -P -m pinnace_rpc "$@"\n')
     (folder / "bin" / "pinnace").chmod(0o755)
     environment = {
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "pinnace"
     program.write_text(
-        f'#!/bin/sh\nfirst=$1; shift\nexec {sys.executable} -P -m pinnace_rpc "$first" --provider offline "$@"\n'
+        f'#!/bin/sh\nfirst=$1; shift\nexec {quote(sys.executable)} -P -m pinnace_rpc "$first" --provider offline "$@"\n'
     )
     program.chmod(0o755)
     (tmp_path / "prompts.txt").write_text("first\nsecond\n")

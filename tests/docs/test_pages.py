@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple
 
 import pytest
@@ -244,7 +245,9 @@ def programs_folder(tmp_path: Path) -> Path:
         ("pinnace", "-P -m pinnace_rpc"),
         ("python", ""),
     ):
-        (folder / name).write_text(f'#!/bin/sh\nPYTHONPATH={PYTHONPATH} exec {sys.executable} {words} "$@"\n')
+        (folder / name).write_text(
+            f'#!/bin/sh\nPYTHONPATH={quote(PYTHONPATH)} exec {quote(sys.executable)} {words} "$@"\n'
+        )
         (folder / name).chmod(0o755)
     return folder
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from tests.source_tree import PYTHONPATH
@@ -19,7 +20,9 @@ def path_with_pinnace(tmp_path: Path) -> dict[str, str]:
     """An environment in which `pinnace` is this checkout."""
     command = tmp_path / "bin" / "pinnace"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nPYTHONPATH={PYTHONPATH} exec {sys.executable} -P -m pinnace_rpc "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH={quote(PYTHONPATH)} exec {quote(sys.executable)} -P -m pinnace_rpc "$@"\n'
+    )
     command.chmod(0o755)
     home = tmp_path / "home"
     home.mkdir()

@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import pytest
@@ -23,7 +24,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     """An environment whose `pinnace` is this program."""
     program = tmp_path / "bin" / "pinnace"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m pinnace_rpc "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} -P -m pinnace_rpc "$@"\n')
     program.chmod(0o755)
     return {
         "PATH": f"{program.parent}:/usr/local/bin:/usr/bin:/bin",

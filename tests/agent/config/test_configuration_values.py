@@ -5,6 +5,7 @@ import select
 import sys
 import traceback
 from pathlib import Path
+from shlex import quote
 
 import pytest
 import trio
@@ -111,7 +112,7 @@ async def test_a_command_loads_no_modules_of_the_working_folder(
     how: str, path: str, hostile: Path, tmp_path: Path
 ) -> None:
     env = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": path.format(project=hostile)}
-    assert "own" == await resolve(Secret(f"!{sys.executable} {how}"), env)
+    assert "own" == await resolve(Secret(f"!{quote(sys.executable)} {how}"), env)
 
 
 async def test_a_command_loads_no_modules_of_the_agent_folder_either(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ async def test_a_command_loads_no_modules_of_the_agent_folder_either(tmp_path: P
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "json.py").write_text("print('hostile')")
     env = {**os.environ, "PI_CODING_AGENT_DIR": str(tmp_path / "agent")}
-    assert "own" == await resolve(Secret(f"!{sys.executable} -c 'import json; print(\"own\")'"), env)
+    assert "own" == await resolve(Secret(f"!{quote(sys.executable)} -c 'import json; print(\"own\")'"), env)
 
 
 @pytest.mark.parametrize("path", ["", ".", "project:.", "{path}:"])

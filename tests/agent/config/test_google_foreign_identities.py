@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -50,7 +51,7 @@ def program(folder: Path, printed: object, **more: object) -> dict[str, object]:
         f"open({str(folder / 'given.json')!r}, 'a').write(json.dumps(given, sort_keys=True) + '\\n')\n"
         f"print({printed if isinstance(printed, str) else json.dumps(printed)!r})\n"
     )
-    return {"executable": {"command": f"{sys.executable} '{path}'", **more}}
+    return {"executable": {"command": f"{quote(sys.executable)} '{path}'", **more}}
 
 
 async def token(path: Path) -> str:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pytest
 import trio
@@ -107,7 +108,7 @@ async def test_a_command_that_the_supervisor_did_not_get_to_is_an_error(
     """One that takes the order and dies: nothing is run, here or outside, and nothing is repeated."""
     program = tmp_path / "python"
     run = "import socket, sys; socket.socket(fileno=int(sys.argv[-2])).recv(1)"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S -c '{run}' \"$@\"\n")
+    program.write_text(f"#!/bin/sh\nexec {quote(sys.executable)} -I -S -c '{run}' \"$@\"\n")
     program.chmod(0o755)
     monkeypatch.setattr(under_landlock.confinement, "_supervisor", Supervisor(str(program)))
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def env(tmp_path: Path) -> dict[str, str]:
     """An environment whose `pinnace` is that of the source tree; its model is offline unless one is named."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "pinnace"
-    command = f"PYTHONPATH={PYTHONPATH} exec {sys.executable} -P -m pinnace_rpc"
+    command = f"PYTHONPATH={quote(PYTHONPATH)} exec {quote(sys.executable)} -P -m pinnace_rpc"
     program.write_text(
         f'#!/bin/sh\ncase "$*" in *--version*|*--export*|*--provider*) {command} "$@";; esac\n'
         f'{command} --provider offline "$@"\n'

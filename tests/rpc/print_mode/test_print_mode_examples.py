@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from PIL import Image
@@ -35,7 +36,7 @@ def shell_lines() -> list[str]:
 def test_an_example_works(line: str, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "pinnace"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m pinnace_rpc "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} -P -m pinnace_rpc "$@"\n')
     program.chmod(0o755)
     picture = BytesIO()
     Image.new("RGB", (2, 2)).save(picture, "PNG")
