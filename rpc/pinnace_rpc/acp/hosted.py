@@ -16,7 +16,7 @@ import trio
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.core.surroundings import environment, system
 from pinnace_rpc.acp.machine import HostStream, Machine
-from pinnace_rpc.attach.asking import ANSWER_S
+from pinnace_rpc.attach.asking import ANSWER_S, NoAnswer, answer_in
 from pinnace_rpc.attach.finding import agent_folder
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentStartError
 from pinnace_rpc.host.locations import LocationError, journals_folder
@@ -24,7 +24,6 @@ from pinnace_rpc.host.protocol import (
     PROTOCOL_VERSIONS,
     Accepted,
     AgentAction,
-    Answer,
     Attach,
     Detach,
     EndAgent,
@@ -270,14 +269,10 @@ async def _answer(machine: Machine, request: Request) -> Mapping[str, object]:
             await stream.send_all(encode_request(request))
             while data := await stream.receive_some(_READ_BYTES):
                 for frame in decoder.receive_data(bytes(data)):
-                    match parse_host_control(frame.payload):
-                        case Answer(record):
-                            return record
-                        case Refused(_, error):
-                            raise AgentStartError(error)
-                        case _:
-                            raise HostProtocolError("the host wrote what is no answer")
+                    return answer_in(frame.payload)
             raise AgentStartError(_LOST)
+    except NoAnswer as refused:
+        raise AgentStartError(str(refused)) from None
     except (trio.BrokenResourceError, trio.ClosedResourceError, HostProtocolError) as error:
         raise AgentStartError(f"{_LOST}: {error}") from None
     finally:

@@ -58,10 +58,20 @@ def _read(connection: socket.socket) -> Iterator[Mapping[str, object]]:
     decoder = FrameDecoder()
     while data := connection.recv(_READ_BYTES):
         for frame in decoder.receive_data(data):
-            match parse_host_control(frame.payload):
-                case Answer(record):
-                    yield record
-                case Refused(_, error):
-                    raise NoAnswer(error)
-                case _:
-                    raise HostProtocolError("the host wrote what is no answer")
+            yield answer_in(frame.payload)
+
+
+def answer_in(payload: bytes) -> Mapping[str, object]:
+    """Return the answer in a frame of the host.
+
+    Raises:
+        NoAnswer: It refuses.
+        HostProtocolError: It is none.
+    """
+    match parse_host_control(payload):
+        case Answer(record):
+            return record
+        case Refused(_, error):
+            raise NoAnswer(error)
+        case _:
+            raise HostProtocolError("the host wrote what is no answer")

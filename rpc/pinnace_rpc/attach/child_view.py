@@ -17,7 +17,7 @@ from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.core.ports.children import ASKED_BY
 from pinnace_agent.session.child_agents import read_child
 from pinnace_agent.session.conversation import Session
-from pinnace_rpc.server.queries import last_assistant_text, session_stats
+from pinnace_rpc.server.queries import entries_since, last_assistant_text, session_stats
 from pinnace_spec.records.command_table import CLIENT_ANSWERS
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
@@ -321,15 +321,10 @@ class ChildView:
                 messages = [each for each in session.messages if not any(each is other for other in open_messages)]
                 data: Record = {"messages": messages}
             case _:
-                first = 0
-                if command.since_entry is not None:
-                    if (place := session.tree.find(command.since_entry)) is None:
-                        text = errors.entry_not_found(command.since_entry)
-                        raise errors.ClientError(text, errors.ErrorCode.ENTRY_NOT_FOUND)
-                    first = place + 1
+                wanted = entries_since(session.tree, command.since_entry)
                 shown = [each for each in entries if each["id"] not in self._begun]
                 data = {
-                    "entries": [each for each in entries[first:] if each["id"] not in self._begun],
+                    "entries": [each for each in wanted if each["id"] not in self._begun],
                     "leafId": shown[-1]["id"] if shown else None,
                 }
         self._read.update(each["id"] for each in entries if each["id"] not in self._begun)

@@ -4,7 +4,7 @@ One function a command, with its name. Each sees every command that was admitted
 anything and must not await; reads that take longer are in `slow_reads`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.ports import AgentReads
     from pinnace_agent.session.cache_misses import FindModel
     from pinnace_agent.session.queue.history import ReturnedMessage
+    from pinnace_agent.session.tree import EntryTree
     from pinnace_spec.records import commands as cmd
+    from pinnace_spec.records.entries import Entry
 
 Data = Mapping[str, object]
 
@@ -151,13 +153,20 @@ def get_entries(read: Read) -> Data:
     """All entries of the file in its order, on whichever branch; or those after one of them."""
     command: cmd.GetEntries = read.command
     tree = read.agent.session.tree
-    first = 0
-    if command.since_entry is not None:
-        place = tree.find(command.since_entry)
-        if place is None:
-            raise errors.ClientError(errors.entry_not_found(command.since_entry), errors.ErrorCode.ENTRY_NOT_FOUND)
-        first = place + 1
-    return {"entries": tree.entries[first:], "leafId": tree.leaf_id}
+    return {"entries": entries_since(tree, command.since_entry), "leafId": tree.leaf_id}
+
+
+def entries_since(tree: "EntryTree", entry_id: str | None) -> "Sequence[Entry]":
+    """Return the entries behind one of them, as they are now; None: all.
+
+    Raises:
+        ClientError: There is no such entry.
+    """
+    if entry_id is None:
+        return tree.entries[:]
+    if (place := tree.find(entry_id)) is None:
+        raise errors.ClientError(errors.entry_not_found(entry_id), errors.ErrorCode.ENTRY_NOT_FOUND)
+    return tree.entries[place + 1 :]
 
 
 def get_tree(read: Read) -> Data:

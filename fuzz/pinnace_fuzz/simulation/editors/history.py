@@ -14,27 +14,25 @@ from typing import Final, Literal, NamedTuple
 import trio
 
 from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
-from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults
 from pinnace_fuzz.simulation.editors.adapters import AdapterMachine, AdapterProcess, SessionStarter
 from pinnace_fuzz.simulation.editors.client import Editor
 from pinnace_fuzz.simulation.editors.connection import Surroundings
 from pinnace_fuzz.simulation.editors.prompts import Messages, find_wrong
 from pinnace_fuzz.simulation.hosted.machine import (
-    IDLE_S,
-    MOST_ACTIONS,
-    MOST_BOOTS,
-    MOST_FAULTS,
     PAUSES_S,
     Boot,
     HostOptions,
+    Plan,
     draw_fault_moment,
+    draw_plans,
+    play_boots,
 )
 from pinnace_fuzz.simulation.model import MODEL, TOOLS
 from pinnace_fuzz.simulation.moments import Moment
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import AdapterProgram, HostProgram, Program
 from pinnace_fuzz.simulation.results import History
-from pinnace_fuzz.simulation.world import World, draw_disk_faults, quiet_folder
+from pinnace_fuzz.simulation.world import World, quiet_folder
 
 _MOST_EDITORS: Final = 2
 _JOURNAL_BYTES: Final = 64 * 1024 * 1024
@@ -64,37 +62,15 @@ class Fault(NamedTuple):
     moment: Moment
 
 
-class _Plan(NamedTuple):
-    """How one boot goes."""
-
-    actions: tuple[int, ...]
-    """Of each editor."""
-    faults: tuple[Fault, ...]
-    disk: DiskFaults
-    trouble: float
-    idle_s: float
-
-
 def simulate_editors(seed: int, programs: Programs, left_out: Collection[str] = ()) -> History:
     """Play the history of a seed, without some parts. Runs trio; not for several threads."""
     with quiet_folder() as (folder, log):
         world = World(seed, "editors ", folder, log, left_out)
         log.is_left_out = has_crashed
         scene = _Scene(world, programs)
-        plans = _plans(world, len(scene.editors))
-        boots = 0
-        for number, plan in enumerate(plans, 1):
-            if not world.parts.has(f"boot:{number}"):
-                continue
-            boots = number
-            faults = enumerate(plan.faults, 1)
-            left = tuple(each for place, each in faults if world.parts.has(f"fault:{number}.{place}"))
-            if plan.disk != EMPTY_FAULTS and not world.parts.has(f"disk:{number}"):
-                plan = plan._replace(disk=EMPTY_FAULTS)
-            _Boot(scene, plan._replace(faults=left), number, is_last=number == len(plans)).play()
-            if world.findings:
-                break
-        return world.history(boots)
+        plans = draw_plans(world, len(scene.editors), _fault, faulty=0.2, on_crash=("pause",))
+        last = len(plans)
+        return play_boots(world, plans, lambda plan, number: _Boot(scene, plan, number, is_last=number == last).play())
 
 
 class _Scene:
@@ -126,25 +102,6 @@ class _Scene:
         self.editors = [Editor(f"editor-{n}", world.draws(f"editor {n}"), self.around) for n in range(count)]
 
 
-def _plans(world: World, editors: int) -> list[_Plan]:
-    draws = world.draws("plan")
-    is_faulty = draws.random() < 0.2
-    counts = [1 + draws.randrange(MOST_FAULTS) for _ in range(draws.randrange(MOST_BOOTS))]
-    return [_plan(draws, editors, count, is_faulty=is_faulty) for count in counts] + [
-        _plan(draws, editors, 0, is_faulty=False)
-    ]
-
-
-def _plan(draws: random.Random, editors: int, faults: int, *, is_faulty: bool) -> _Plan:
-    return _Plan(
-        tuple(1 + draws.randrange(MOST_ACTIONS) for _ in range(editors)),
-        tuple(_fault(draws) for _ in range(faults)),
-        draw_disk_faults(draws) if is_faulty else EMPTY_FAULTS,
-        draws.choice((0.0, 0.1, 0.3)) if faults else 0.0,
-        draws.choice(IDLE_S),
-    )
-
-
 def _fault(draws: random.Random) -> Fault:
     victim = draws.choice(_VICTIMS)
     pause_s = draws.choice(PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
@@ -157,25 +114,17 @@ class _Boot(Boot[Fault]):
     users = "editors"
     all_done_s = 14_400.0
 
-    def __init__(self, scene: _Scene, plan: _Plan, number: int, *, is_last: bool) -> None:
+    def __init__(self, scene: _Scene, plan: Plan[Fault], number: int, *, is_last: bool) -> None:
         programs = scene.programs
-        host = HostOptions(
-            programs.host,
-            str(scene.agent_folder),
-            plan.idle_s,
-            _JOURNAL_BYTES,
-            "pause",
-            may_not_start=plan.disk.no_space > 0,
-        )
-        super().__init__(scene.world, number, plan.faults, host if scene.has_host else None, programs.agent)
+        host = HostOptions(programs.host, str(scene.agent_folder), _JOURNAL_BYTES) if scene.has_host else None
+        super().__init__(scene.world, plan, number, host, programs.agent)
         self._of = scene
-        self._plan = plan
         self._is_last = is_last
         self._adapters: list[AdapterProcess] = []
         self._is_calm = True
 
     def play(self) -> None:
-        of, world, plan = self._of, self.world, self._plan
+        of, world, plan = self._of, self.world, self.plan
         world.trace.note("boot", f"{self.number} {plan}")
         world.write_script(self.number, trouble=plan.trouble)
         first = len(of.messages.every)
@@ -217,7 +166,7 @@ class _Boot(Boot[Fault]):
         return [process for victim in ("host", "adapter", "agent") for process in self._victims(victim)]
 
     def begin_users(self, nursery: trio.Nursery) -> None:
-        for editor, count in zip(self._of.editors, self._plan.actions, strict=True):
+        for editor, count in zip(self._of.editors, self.plan.actions, strict=True):
             nursery.start_soon(self._have_live, editor, count, name=editor.name)
 
     async def _have_live(self, editor: Editor, count: int) -> None:

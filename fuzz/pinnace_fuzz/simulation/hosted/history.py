@@ -13,20 +13,19 @@ from typing import Final, Literal, NamedTuple
 import trio
 
 from pinnace_fuzz.simulation.dialogs import EXTENSION, EXTENSION_NAME
-from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults, ProcessDisk
+from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, ProcessDisk
 from pinnace_fuzz.simulation.hosted.agents import Launch, Starter
 from pinnace_fuzz.simulation.hosted.client import HostedClient, Sessions, Surroundings, audit
 from pinnace_fuzz.simulation.hosted.dialogs import SharedDialogs
 from pinnace_fuzz.simulation.hosted.events import EventLog
 from pinnace_fuzz.simulation.hosted.machine import (
-    IDLE_S,
-    MOST_ACTIONS,
-    MOST_BOOTS,
-    MOST_FAULTS,
     PAUSES_S,
     Boot,
     HostOptions,
+    Plan,
     draw_fault_moment,
+    draw_plans,
+    play_boots,
 )
 from pinnace_fuzz.simulation.moments import Moment, RecordMoment, draw_record_moment, draw_unread_answer
 from pinnace_fuzz.simulation.oracles import find_repeated, find_unnamed
@@ -34,7 +33,7 @@ from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import HostProgram, Program
 from pinnace_fuzz.simulation.results import SESSION, History
 from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.world import World, draw_disk_faults, quiet_folder
+from pinnace_fuzz.simulation.world import World, quiet_folder
 
 _MOST_CLIENTS: Final = 3
 _SLEEPY: Final = 0.4
@@ -62,37 +61,14 @@ class Fault(NamedTuple):
     moment: Moment | RecordMoment
 
 
-class _Plan(NamedTuple):
-    """How one boot goes."""
-
-    actions: tuple[int, ...]
-    """Of each client."""
-    faults: tuple[Fault, ...]
-    disk: DiskFaults
-    trouble: float
-    idle_s: float
-    on_crash: str
-
-
 def simulate_hosted(seed: int, program: Program, host: HostProgram, left_out: Collection[str] = ()) -> History:
     """Play the history of a seed, without some parts. Runs trio; not for several threads."""
     with quiet_folder() as (folder, log):
         world = World(seed, "hosted ", folder, log, left_out)
         log.is_left_out = has_crashed
         scene = _Scene(world, program, host)
-        boots = 0
-        for number, plan in enumerate(_plans(world, len(scene.clients)), 1):
-            if not world.parts.has(f"boot:{number}"):
-                continue
-            boots = number
-            faults = enumerate(plan.faults, 1)
-            left = tuple(each for place, each in faults if world.parts.has(f"fault:{number}.{place}"))
-            if plan.disk != EMPTY_FAULTS and not world.parts.has(f"disk:{number}"):
-                plan = plan._replace(disk=EMPTY_FAULTS)
-            _Boot(scene, plan._replace(faults=left), number).play()
-            if world.findings:
-                break
-        return world.history(boots)
+        plans = _plans(world, len(scene.clients))
+        return play_boots(world, plans, lambda plan, number: _Boot(scene, plan, number).play())
 
 
 class _Scene:
@@ -140,12 +116,8 @@ class _Scene:
         ]
 
 
-def _plans(world: World, clients: int) -> list[_Plan]:
-    draws = world.draws("plan")
-    is_faulty = draws.random() < 0.25
-    counts = [1 + draws.randrange(MOST_FAULTS) for _ in range(draws.randrange(MOST_BOOTS))]
-    plans = [_plan(draws, clients, count, is_faulty=is_faulty) for count in counts]
-    plans.append(_plan(draws, clients, 0, is_faulty=False))
+def _plans(world: World, clients: int) -> list[Plan[Fault]]:
+    plans = draw_plans(world, clients, _fault, faulty=0.25, on_crash=("pause", "continue"))
     if not world.is_pointed:
         return plans
     records = world.draws("records")
@@ -174,17 +146,6 @@ def _perhaps_at_record(fault: Fault, draws: random.Random) -> Fault:
     return Fault(victim, 0.0, moment)
 
 
-def _plan(draws: random.Random, clients: int, faults: int, *, is_faulty: bool) -> _Plan:
-    return _Plan(
-        tuple(1 + draws.randrange(MOST_ACTIONS) for _ in range(clients)),
-        tuple(_fault(draws) for _ in range(faults)),
-        draw_disk_faults(draws) if is_faulty else EMPTY_FAULTS,
-        draws.choice((0.0, 0.1, 0.3)) if faults else 0.0,
-        draws.choice(IDLE_S),
-        draws.choice(("pause", "continue")),
-    )
-
-
 def _fault(draws: random.Random) -> Fault:
     victim: Victim = draws.choice(("host", "host", "agent", "agent", "machine"))
     pause_s = draws.choice(PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
@@ -197,22 +158,14 @@ class _Boot(Boot[Fault]):
     users = "clients"
     all_done_s = 7200.0
 
-    def __init__(self, scene: _Scene, plan: _Plan, number: int) -> None:
-        host = HostOptions(
-            scene.host,
-            str(scene.agent_folder),
-            plan.idle_s,
-            scene.journal_bytes,
-            plan.on_crash,
-            may_not_start=plan.disk.no_space > 0,
-        )
-        super().__init__(scene.world, number, plan.faults, host, scene.program)
+    def __init__(self, scene: _Scene, plan: Plan[Fault], number: int) -> None:
+        host = HostOptions(scene.host, str(scene.agent_folder), scene.journal_bytes)
+        super().__init__(scene.world, plan, number, host, scene.program)
         self._of = scene
-        self._plan = plan
         self._most_open = 0
 
     def play(self) -> None:
-        of, world, plan = self._of, self.world, self._plan
+        of, world, plan = self._of, self.world, self.plan
         world.trace.note("boot", f"{self.number} {plan}")
         world.write_script(self.number, trouble=plan.trouble, is_slow=plan.idle_s == _SLEEPY_S)
         if plan.disk != EMPTY_FAULTS:
@@ -255,7 +208,7 @@ class _Boot(Boot[Fault]):
         self._of.events.disturbed_s = self.world.trace.time_s
 
     def begin_users(self, nursery: trio.Nursery) -> None:
-        for client, count in zip(self._of.clients, self._plan.actions, strict=True):
+        for client, count in zip(self._of.clients, self.plan.actions, strict=True):
             nursery.start_soon(client.live, count, self.connect, name=client.name)
 
     def owed(self) -> Sequence[str]:
@@ -271,5 +224,5 @@ class _Boot(Boot[Fault]):
 
     async def before_end(self) -> None:
         """Read the whole journal again."""
-        if not self._plan.faults and (connection := self.connect()) is not None:
+        if not self.plan.faults and (connection := self.connect()) is not None:
             await audit(connection, self._of.around)

@@ -8,24 +8,25 @@ which process a fault strikes, and what else there is, each kind of history deci
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import trio
 
-from pinnace_fuzz.simulation.disk import ProcessDisk
+from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, DiskFaults, ProcessDisk
 from pinnace_fuzz.simulation.hosted.agents import AgentProcess, Launch, Starter
 from pinnace_fuzz.simulation.hosted.connections import Connection, Listening, control
 from pinnace_fuzz.simulation.moments import Moment, draw_moment
 from pinnace_fuzz.simulation.processes import Process
 from pinnace_fuzz.simulation.program import HostProgram, Program
+from pinnace_fuzz.simulation.results import History
 from pinnace_fuzz.simulation.streams import Pipe
-from pinnace_fuzz.simulation.world import Span, Timed, World
+from pinnace_fuzz.simulation.world import Span, Timed, World, draw_disk_faults
 
-MOST_BOOTS: Final = 3
-MOST_ACTIONS: Final = 12
+_MOST_BOOTS: Final = 3
+_MOST_ACTIONS: Final = 12
 """Of one user in one boot."""
-MOST_FAULTS: Final = 5
-IDLE_S: Final = (20.0, 1800.0)
+_MOST_FAULTS: Final = 5
+_IDLE_S: Final = (20.0, 1800.0)
 """After which an agent sleeps."""
 PAUSES_S: Final = (0.01, 0.5, 4.0, 9.0, 40.0)
 """For which a process is stopped."""
@@ -58,16 +59,78 @@ class ProcessFault(Timed, Protocol):
 ProcessFaultT = TypeVar("ProcessFaultT", bound=ProcessFault)
 
 
+class Plan(NamedTuple, Generic[ProcessFaultT]):
+    """How one boot goes."""
+
+    actions: tuple[int, ...]
+    """Of each user."""
+    faults: tuple[ProcessFaultT, ...]
+    disk: DiskFaults
+    trouble: float
+    """How often the model fails."""
+    idle_s: float
+    on_crash: str
+
+
+def draw_plans(
+    world: World,
+    users: int,
+    draw_fault: Callable[[random.Random], ProcessFaultT],
+    *,
+    faulty: float,
+    on_crash: Sequence[str],
+) -> list[Plan[ProcessFaultT]]:
+    """Draw how the boots of a history go; in the last one nothing fails.
+
+    Args:
+        world: Whose draws decide.
+        users: How many use the machine.
+        draw_fault: Draws a fault.
+        faulty: In how many histories the disk fails.
+        on_crash: What a host may do with the queue of an agent that has crashed.
+    """
+    draws = world.draws("plan")
+    is_faulty = draws.random() < faulty
+    counts = [1 + draws.randrange(_MOST_FAULTS) for _ in range(draws.randrange(_MOST_BOOTS))]
+
+    def plan(faults: int, *, is_faulty: bool) -> Plan[ProcessFaultT]:
+        return Plan(
+            tuple(1 + draws.randrange(_MOST_ACTIONS) for _ in range(users)),
+            tuple(draw_fault(draws) for _ in range(faults)),
+            draw_disk_faults(draws) if is_faulty else EMPTY_FAULTS,
+            draws.choice((0.0, 0.1, 0.3)) if faults else 0.0,
+            draws.choice(_IDLE_S),
+            draws.choice(on_crash) if len(on_crash) > 1 else on_crash[0],
+        )
+
+    return [*(plan(count, is_faulty=is_faulty) for count in counts), plan(0, is_faulty=False)]
+
+
+def play_boots(
+    world: World, plans: Sequence[Plan[ProcessFaultT]], play: Callable[[Plan[ProcessFaultT], int], None]
+) -> History:
+    """Play the boots of a history one after another, without what is left out, until one has a finding."""
+    boots = 0
+    for number, plan in enumerate(plans, 1):
+        if not world.parts.has(f"boot:{number}"):
+            continue
+        boots = number
+        faults = enumerate(plan.faults, 1)
+        left = tuple(each for place, each in faults if world.parts.has(f"fault:{number}.{place}"))
+        if plan.disk != EMPTY_FAULTS and not world.parts.has(f"disk:{number}"):
+            plan = plan._replace(disk=EMPTY_FAULTS)
+        play(plan._replace(faults=left), number)
+        if world.findings:
+            break
+    return world.history(boots)
+
+
 class HostOptions(NamedTuple):
     """How a machine's host is run."""
 
     program: HostProgram
     agent_folder: str
-    idle_s: float
     journal_bytes: int
-    on_crash: str
-    may_not_start: bool
-    """Whether the disk may have no space for what it writes at its start."""
 
 
 class Boot(Span[ProcessFaultT]):
@@ -79,18 +142,19 @@ class Boot(Span[ProcessFaultT]):
     """How long they may take."""
 
     def __init__(
-        self, world: World, number: int, faults: Sequence[ProcessFaultT], host: HostOptions | None, agent: Program
+        self, world: World, plan: Plan[ProcessFaultT], number: int, host: HostOptions | None, agent: Program
     ) -> None:
         """Start nothing yet.
 
         Args:
             world: Around it.
+            plan: How it goes.
             number: 1 for the first one.
-            faults: What strikes in it.
             host: Its host; None: it has none.
             agent: Runs agents.
         """
-        super().__init__(world, number, faults)
+        super().__init__(world, number, plan.faults)
+        self.plan = plan
         self.draws = world.draws(f"boot {number}")
         self.agents: list[AgentProcess] = []
         """All that it has had, the newest last."""
@@ -220,7 +284,7 @@ class Boot(Span[ProcessFaultT]):
             host = self._start_host(options)
             await host.ended.wait()
             if host.error is not None and not host.has_crashed:
-                if options.may_not_start:
+                if self.plan.disk.no_space:  # it may not start
                     self.world.trace.note("host", f"has not started: {host.error}")
                     continue
                 self.report("failure", f"the host has raised {host.error!r}")
@@ -248,9 +312,9 @@ class Boot(Span[ProcessFaultT]):
                 disk,
                 lambda: self.wall_time_ns() / 1e9,
                 self.clock.current_time,
-                idle_s=options.idle_s,
+                idle_s=self.plan.idle_s,
                 journal_bytes=options.journal_bytes,
-                on_crash=options.on_crash,
+                on_crash=self.plan.on_crash,
                 boot=lambda: f"boot {self.number}",
             )
             return 0
