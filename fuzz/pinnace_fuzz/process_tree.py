@@ -234,19 +234,35 @@ def kill_each(process_ids: Iterable[int]) -> None:
             os.kill(process_id, signal.SIGKILL)
 
 
-def kill_all(run_id: str) -> list[int]:
-    """Kill every process of a run; return the ids of those that are still there after all."""
+def kill_all(run_id: str, known: Iterable[int] = ()) -> list[int]:
+    """Kill every process of a run; return the ids of those that are still there after all.
+
+    A process that was found once is waited for: when its parent has ended it may be found no more, and a killed one
+    lives on until it has its turn.
+
+    Args:
+        run_id: The run.
+        known: Processes of it that were found before.
+    """
+    starts: dict[int, str] = {}
+
+    def look(ids: Iterable[int]) -> list[int]:
+        starts.update((each, words[19]) for each in ids if each not in starts and (words := stat_of(each)))
+        # What has another start has got the id of one that has ended.
+        return sorted(each for each in starts if _is_alive(words := stat_of(each)) and words[19] == starts[each])
+
+    look(known)
     deadline_s = time.monotonic() + KILL_DEADLINE_S
     empty_looks = 0
     # Two looks: one that lost its parent while it executed another program shows at the second.
     while time.monotonic() < deadline_s:
-        left = processes_of(run_id, with_orphans=True)
+        left = look(processes_of(run_id, with_orphans=True))
         empty_looks = 0 if left else empty_looks + 1
         if empty_looks == 2:
             return []
         kill_each(left)
         time.sleep(0.001)  # there is no notification for the end of a process that is not a child
-    return processes_of(run_id, with_orphans=True)
+    return look(processes_of(run_id, with_orphans=True))
 
 
 def await_end(run_id: str, timeout_s: float) -> list[int]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pinnace_fuzz.harness.pump import Pump
-from pinnace_fuzz.process_tree import ORPHANS, RUN_VARIABLE, await_end, kill_all, kill_each, memory_kib, processes_of
+from pinnace_fuzz.process_tree import ORPHANS, RUN_VARIABLE, await_end, kill_all, memory_kib, processes_of
 
 # Far above what any step takes, also where ten processes share each core; only a hang waits so long.
 DEFAULT_TIMEOUT_S = 60.0
@@ -214,13 +214,13 @@ class AgentProcess:
 
     def kill(self) -> None:
         """Kill the process, its group and every descendant, and reap it. May be called more than once."""
+        found: list[int] = []
         if self.alive:
             # Found first: one that dropped its environment can't be recognised after its parent has exited.
-            left = self.descendants()
+            found = self.descendants()
             with contextlib.suppress(ProcessLookupError):  # exited, and not yet noticed
                 os.killpg(self.pid, signal.SIGKILL)
-            kill_each(left)
-        left = kill_all(self._run_id)
+        left = kill_all(self._run_id, found)
         self._watcher.join(DEFAULT_TIMEOUT_S)
         ORPHANS.end(self._run_id)
         assert not left, f"could not kill {left}"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.forked_agents import open_descriptors
 
+from pinnace_fuzz import process_tree
 from pinnace_fuzz.harness import agent_process
 from pinnace_fuzz.harness.agent_process import AgentGone, DriverTimeout
 from pinnace_fuzz.harness.driver import Agent
@@ -283,6 +284,30 @@ def test_descendants_in_sessions_of_their_own_are_found_and_killed() -> None:
         assert len({os.getpgid(process_id) for process_id in [*spawned, agent.process.pid]}) == 3
 
     assert not any(is_running(process_id) for process_id in [*spawned, agent.process.pid])
+
+
+@pytest.mark.parametrize("ends", ["driver", "kill_all"])
+def test_a_process_that_dies_late_is_waited_for(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but its parent shows whose it is, and a killed process lives on until it has its turn."""
+    late = threading.Event()
+
+    def kill_late(process_id: int, number: signal.Signals, kill: Callable[[int, int], None] = os.kill) -> None:
+        if process_id == spawned and not late.is_set():
+            late.set()
+            assert agent.process.await_exit(10)
+        else:
+            kill(process_id, number)
+
+    with Agent([*STAND_IN, "--stay"]) as agent:
+        run_id = agent.request({"type": "environment"})["data"]["environment"][process_tree.RUN_VARIABLE]
+        spawned = agent.request({"type": "spawn", "env": {}})["data"]["pid"]
+        monkeypatch.setattr("pinnace_fuzz.process_tree.os.kill", kill_late)
+        if ends == "kill_all":
+            assert process_tree.kill_all(run_id) == []
+        else:
+            agent.kill()
+        assert late.is_set()
+        assert not is_running(spawned)
 
 
 def test_descendants_of_a_dead_agent_are_killed() -> None:
