@@ -349,6 +349,9 @@ class Watcher:
         state = self.chart.state
         assert [job for job, kind in self.jobs.items() if kind == "read"] == [state.reading_job] * bool(state.reading)
         assert [job for job, kind in self.jobs.items() if kind == "save"] == [state.saving_job] * bool(state.saving)
+        if state.saving is not None and state.saving_after == "withdraw":
+            # All that comes waits behind it, so whether its end lifts the pause makes no difference.
+            assert len(state.steering) + len(state.follow_up) == 0, "queued beside a text that an abort returns"
         if run == "idle":
             assert state.queue_paused or not (len(state.steering) or len(state.follow_up)), "idle and owed (C-2)"
             assert not state.streaming or state.saving is not None

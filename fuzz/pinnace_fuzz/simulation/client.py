@@ -34,6 +34,7 @@ _SECOND_TRIES: Final = 0.2
 _DIALOGS: Final = 0.25
 """How often a command opens a dialog, where the agent has the extension for it."""
 _LEAVING: Final = frozenset({"abort", "new_session"})
+_NOT_SAVED: Final = "session_not_saved"
 _TEXTS: Final = frozenset({"prompt", "steer", "follow_up"})
 _SECOND_ABORTS: Final = 0.3
 """How often an abort follows another one at once."""
@@ -156,6 +157,7 @@ class Client:
         has_dialogs: bool = False,
         on_record: Callable[[str], bool],
         bursts: Bursts | None = None,
+        tries_again: bool = False,
     ) -> None:
         """Send nothing yet.
 
@@ -170,7 +172,9 @@ class Client:
             has_dialogs: Whether the agent has the extension that opens dialogs.
             on_record: Takes the type of each record, and returns whether all has crashed before it was read.
             bursts: Decides when several commands are sent in one write; None: never.
+            tries_again: Whether a message of a former life that could not be saved is sent again at once.
         """
+        self._tries_again = tries_again
         self._is_sent = is_sent
         self.steps: list[Step] = []
         """What has crossed the edge in this life."""
@@ -191,6 +195,10 @@ class Client:
         self._writing = trio.Lock()
         self._deliveries = Deliveries(ledger)
         self._dialogs = Dialogs(draws, report) if has_dialogs else None
+        self._unsaved: Record | None = None
+        """A message that could not be saved, and is sent again now."""
+        self._former = set(ledger.messages)
+        """The ids of messages of former lives that were not sent again because of that."""
 
     async def read(self) -> None:
         """Read what the agent writes, until it has ended."""
@@ -200,6 +208,9 @@ class Client:
                 for line in lines.feed(data):
                     if (answer := self._take(line)) is not None:
                         nursery.start_soon(self._answer, *answer)
+                    if (refused := self._unsaved) is not None:
+                        self._unsaved = None
+                        nursery.start_soon(self._try_again, refused)
             nursery.cancel_scope.cancel()
         if lines.rest:
             self._trace.note("rest", lines.rest.decode("utf-8", "replace"))
@@ -268,6 +279,12 @@ class Client:
                 await self._send({"type": "abort", "queue": "hold"})
         owed = ", ".join(f"{command['type']} {key}" for key, command in self._owed.items())
         self._report("stalled", f"nothing happens, and owed are: {owed or 'the end of the run'}")
+
+    async def _try_again(self, command: Record) -> None:
+        """Send a message of a former life again that could not be saved; once."""
+        self._former.remove(message_id := command["messageId"])
+        self._ledger.messages[message_id].is_rejected = False  # until the answer to this
+        await self._send({key: value for key, value in command.items() if key != "id"})
 
     def _of_burst(self, name: str, draws: random.Random) -> Record:
         kind, _, queue = name.partition(":")
@@ -373,5 +390,7 @@ class Client:
         if self._dialogs is not None and command["type"] in _LEAVING:
             self._dialogs.leave(is_answered=True)
             self._dialogs.replaced(command["id"])
+        if response.get("errorCode") == _NOT_SAVED and command.get("messageId") in self._former:
+            self._unsaved = command if self._tries_again and not self._is_ending else None
         if (problem := self._ledger.settle(command, response)) is not None:
             self._report("deliveries", problem)

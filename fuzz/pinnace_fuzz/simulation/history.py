@@ -33,6 +33,9 @@ _AT_RECORDS: Final = 0.6
 """How many of the crashes of a pointed history strike at a record."""
 _TWO_CRASHES: Final = 0.4
 """In how many of these a process crashes, and the machine when the next one has answered what its client repeats."""
+_ASKED_AGAIN: Final = 0.3
+"""In how many of those flushes fail in that next life, and its client sends again what could not be saved."""
+_FAILING_FLUSHES: Final = EMPTY_FAULTS._replace(flush_error=0.5)
 _EXIT_S: Final = 30.0
 
 
@@ -110,6 +113,8 @@ def _pointed(plans: list[_Plan], draws: random.Random) -> list[_Plan]:
         at_work, answered = draw_double_crash(draws, _MOST_CRASH_OPERATION)
         plans[number] = plans[number]._replace(crash=Crash("process", at_work))
         plans[number + 1] = plans[number + 1]._replace(crash=Crash("machine", answered))
+        if draws.random() < _ASKED_AGAIN:
+            plans[number + 1] = plans[number + 1]._replace(disk=_FAILING_FLUSHES)
     return plans
 
 
@@ -187,6 +192,7 @@ class _Life(Span[Crash]):
             has_dialogs=self._has_dialogs,
             on_record=world.take_record,
             bursts=self._bursts,
+            tries_again=self._plan.disk == _FAILING_FLUSHES,
         )
         with self.scope:
             async with trio.open_nursery() as nursery:

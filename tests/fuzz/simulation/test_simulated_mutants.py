@@ -6,8 +6,7 @@ from tests.fuzz.simulation.fault_seeds import searched
 
 from pinnace_campaigns.model_check.host import MUTANTS as MODEL_FAULTS
 from pinnace_campaigns.mutants import AGENT_MUTANTS, WIRE_MUTANTS, AgentMutant
-from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, HOSTED_MUTANTS
-from pinnace_campaigns.mutants.durability import NOT_FOUND as NOT_FOUND_IN_DURABILITY
+from pinnace_campaigns.mutants.durability import DURABILITY_MUTANTS, HOSTED_MUTANTS, NOT_FOUND
 from pinnace_campaigns.mutants.host_faults import HOST_MUTANTS
 from pinnace_campaigns.mutants.model_faults import NOT_IN_CODE, OF_AGENT, OF_HOST, SAME
 from pinnace_campaigns.mutants.simulated import (
@@ -19,7 +18,6 @@ from pinnace_campaigns.mutants.simulated import (
     FOUND_OF_MODEL_HOST,
     HOST_STEPS,
     MORE_STEPS,
-    NOT_FOUND,
 )
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
 
@@ -28,7 +26,7 @@ ALL = {mutant.name: mutant for mutant in (*AGENT_MUTANTS, *WIRE_MUTANTS, *HOST_M
 
 def test_each_fault_has_one_cell_of_the_table() -> None:
     """A fault that is added is tried."""
-    cells = [*FOUND, *FOUND_OF_HOST, *FOUND_OF_MODEL, *FOUND_OF_MODEL_HOST, *CAN_NOT_SHOW, *NOT_FOUND]
+    cells = [*FOUND, *FOUND_OF_HOST, *FOUND_OF_MODEL, *FOUND_OF_MODEL_HOST, *CAN_NOT_SHOW]
 
     assert sorted(ALL) == sorted(cells)
     assert {mutant.name for mutant in HOST_MUTANTS} >= FOUND_OF_HOST
@@ -36,7 +34,7 @@ def test_each_fault_has_one_cell_of_the_table() -> None:
 
 def test_each_fault_of_the_model_has_a_place() -> None:
     """A change of the code, of this catalogue or of another one, or the reason why there is none."""
-    others = {each.name for each in (*DURABILITY_MUTANTS, *HOSTED_MUTANTS, *NOT_FOUND_IN_DURABILITY)}
+    others = {each.name for each in (*DURABILITY_MUTANTS, *HOSTED_MUTANTS, *NOT_FOUND)}
 
     assert sorted(each.name for each in MODEL_FAULTS) == sorted(
         [*(mutant.name for mutant in (*OF_AGENT, *OF_HOST)), *SAME, *NOT_IN_CODE]

@@ -139,6 +139,13 @@ DURABILITY_MUTANTS: Final = (
         " or session.file.read_only is not None:",
         ":",
     ),
+    _fault(
+        "a-failed-flush-is-repeated",
+        "A flush that has failed is tried again on the same file, which the kernel takes for written.",
+        _DURABILITY,
+        "                flushed.is_content_lost = True\n",
+        "",
+    ),
 )
 
 _HOST: Final = "rpc/pinnace_rpc/host"
@@ -224,19 +231,8 @@ HOSTED_MUTANTS: Final = (
 )
 """Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
 
-# Of the first, the next line of a session of a few kilobytes changes the page again that a failed flush has dropped,
-# which writes it; and what is refused at a failed flush is written anew when it is sent again. It shows where a message
-# of several pages, which a killed process has written, is sent twice to the next one, whose first flush fails, and the
-# machine crashes then. The others were in the program, and each was found by some seed; with what is drawn now they
-# need more steps.
+# They were in the program, and each was found by some seed; with what is drawn now they need more steps.
 NOT_FOUND: Final = (
-    _fault(
-        "a-failed-flush-is-repeated",
-        "A flush that has failed is tried again on the same file, which the kernel takes for written.",
-        _DURABILITY,
-        "                flushed.is_content_lost = True\n",
-        "",
-    ),
     _fault(
         "a-refused-prompt-hides-its-repetition",
         "A message that was refused as a prompt and then queued is not restored.",
