@@ -9,7 +9,7 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
@@ -21,15 +21,16 @@ from pinnace_rpc.host.agents.lifecycle import Life
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, EpochReason, HostedProcess, OnCrash
 from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
 from pinnace_rpc.host.followers import Followers
-from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
+from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, addressed
 from pinnace_rpc.host.locations import FILE_MODE, flush_names
+from pinnace_rpc.host.offers import Offers
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_rpc.options.table import OPTIONS
-from pinnace_spec.records.messages import DIALOG_METHODS, FILE_METHODS
+from pinnace_spec.records.messages import DIALOG_METHODS
 from pinnace_spec.wire.json_text import JsonValue
 
 _log = logging.getLogger("pinnace.host")
@@ -40,6 +41,8 @@ _MAX_LINE_BYTES: Final = 1024 * 1024
 _REST_S: Final = 1.0
 """How long the rest of stdout is read after the exit: a child of a tool may hold it open."""
 _MAX_DIALOGS: Final = 1000
+_HOST: Final = (0,)
+"""The connection of the host's own commands, in the place of one that there is."""
 _MAX_READS: Final = 32
 """In the process at once; an agent answers them in two milliseconds."""
 _MAX_READ_WAIT_S: Final = 0.1
@@ -262,13 +265,13 @@ class HostedAgent:
         """Whether it has answered that."""
         self._asked: dict[int, Callable[[Mapping[str, JsonValue]], None]] = {}
         """What takes the responses to the host's own commands, by the host's number."""
-        self._serves_files: int | None = None
-        """The connection whose client has offered to serve files to the process."""
-        self._wanted_by: Mapping[str, set[int]] = {"surfaces": set(), "subagents": set()}
-        """The connections whose clients have asked for something, by its field of `hello`."""
+        self._offers = Offers()
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
         self._long: RoutedResponse | None = None
+        """The response that a line is which is too long for the memory."""
+        self._long_to: Collection[int] | None = None
+        """The connections that the event gets which such a line is; None: all."""
         self._reason: EpochReason = "host"
         self._was_interrupted = self.details.has_run
         # A loss of power may have taken that another epoch has begun since, but not its number.
@@ -422,9 +425,7 @@ class HostedAgent:
             ended_epoch=self.journal.epoch if is_kept else self.details.ended_epoch,
         )
         self.dialogs.clear()
-        self._serves_files = None
-        for connections in self._wanted_by.values():
-            connections.clear()
+        self._offers.forget()
         self.summary.forget_children()
         self._asked.clear()
         self._process_changed.unpark_all()
@@ -551,7 +552,8 @@ class HostedAgent:
             self._asked_again.add(number)
             if kept is not None:
                 self._kept[number] = kept
-            await self._send(routing.with_members(command.line, {"id": routing.own_id(number)}))
+            before, members = self._offered(command.connection, command.name, command.line)
+            await self._send(before + routing.with_members(command.line, {**members, "id": routing.own_id(number)}))
         self._takes_commands = True
         self._process_changed.unpark_all()
 
@@ -563,7 +565,7 @@ class HostedAgent:
             await self._answer_dialog(command, line)
             return
         if command.name == "client_response":
-            if attached.number == self._serves_files:  # the others have offered nothing
+            if attached.number == self._offers.serves_files:  # the others have offered nothing
                 await self._send(line + b"\n")
             return
         members: dict[str, object] = {}
@@ -574,14 +576,6 @@ class HostedAgent:
                 return
             # It is no longer the process's first command.
             members["protocol"] = None
-        for name, connections in self._wanted_by.items():
-            if (is_wanted := _wants(command, name)) is not None:
-                (connections.add if is_wanted else connections.discard)(attached.number)
-                members[name] = bool(connections)
-        if _offers_files(command):
-            if self._serves_files not in (None, attached.number):
-                await self._withdraw_files()  # its open requests end, since its answers are not taken any more
-            self._serves_files = attached.number
         client = attached.client if command.is_object and command.identity is not None else None
         # A key is not pressed again, so it need not be kept.
         if client is None or command.name in routing.SAFE or command.name == "ui_surface_input":
@@ -625,15 +619,31 @@ class HostedAgent:
                 client.table.answer(command.identity, answer)
             self._append_response(connection, answer)
             return
-        is_repeatable = (command.name in routing.SAFE and not _offers_files(command)) or (
+        is_repeatable = command.name in routing.SAFE or (
             client is not None and self._is_decided_by_session(command.name)
         )
-        number, sent = self._router.add(connection, command, line, members, is_repeatable=is_repeatable)
+        before, changed = self._offered(connection, command.name, line)
+        number, sent = self._router.add(connection, command, line, {**members, **changed}, is_repeatable=is_repeatable)
         if client is not None and number is not None:
             self._kept[number] = _Kept(client, command.identity)
         if has_slot:
             self._reads.hold(number)
-        await self._send(sent)
+        await self._send(before + sent)
+
+    def _offered(self, connection: int, name: str, line: bytes) -> tuple[bytes, Mapping[str, object]]:
+        """Take what a command that is about to be sent offers.
+
+        Returns what is sent before it, and members that replace its own.
+        """
+        if name != "hello" or connection not in self.connections:
+            return b"", {}
+        before, changed = self._offers.take(connection, routing.read_command(line).fields)
+        return self._own_hello(before) if before else b"", changed
+
+    def _own_hello(self, fields: Mapping[str, object]) -> bytes:
+        """Return the line of a `hello` of the host's own."""
+        number = self._reserve("hello", lambda _data: None)
+        return json.dumps({"type": "hello", "id": own_id(number), **fields}).encode("ascii") + b"\n"
 
     async def _keep(self, connection: int, client: NamedClient, command: RoutedCommand) -> bool:
         """Note a command of a named client before it is executed; return whether it is to be executed."""
@@ -766,28 +776,13 @@ class HostedAgent:
 
     def left(self, connection: int) -> None:
         """Take notice that a connection has ended: with it ends what its client has offered."""
-        if self._serves_files == connection:
-            self._nursery.start_soon(self._withdraw_files)
-        for name, connections in self._wanted_by.items():
-            if connection in connections:
-                connections.discard(connection)
-                if not connections:
-                    self._nursery.start_soon(self._withdraw, name)
+        self._offers.leave(connection)
+        self._nursery.start_soon(self._withdraw)
 
-    async def _withdraw_files(self) -> None:
-        self._serves_files = None
-        if self._process is None:
-            return
-        number = self._reserve("hello", lambda _data: None)
-        await self._send(b'{"type":"hello","id":"%b","delegate":[]}\n' % routing.own_id(number).encode("ascii"))
-
-    async def _withdraw(self, name: str) -> None:
-        """Withdraw what a field of `hello` has asked for, unless a client has asked for it meanwhile."""
-        if self._process is None or self._wanted_by[name]:
-            return
-        number = self._reserve("hello", lambda _data: None)
-        fields = (routing.own_id(number).encode("ascii"), name.encode("ascii"))
-        await self._send(b'{"type":"hello","id":"%b","%b":false}\n' % fields)
+    async def _withdraw(self) -> None:
+        """Withdraw what no client offers any more; one may have offered it meanwhile."""
+        if self._process is not None and (fields := self._offers.withdrawal()):
+            await self._send(self._own_hello(fields))
 
     async def _ask_state(self) -> None:
         self._state_number = self._reserve("get_state", self._take_state)
@@ -845,6 +840,7 @@ class HostedAgent:
         pieces: list[bytes] = []
         events = 0
         size = 0
+        to: set[int] = set()
         responses: list[tuple[RoutedResponse, int]] = []
         for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
             response = self._router.take(line)
@@ -853,13 +849,15 @@ class HostedAgent:
             if response is not None and response.number in self._kept:
                 kept = self._kept.pop(response.number)
                 kept.client.table.answer(kept.identity, response.line)
-            if response is None:
-                piece = self._event(line, self.journal.end + size)
-                events += bool(piece)
-            elif response.command.connection in self.connections:
-                piece = response_head(response.command.connection, len(response.line)) + response.line
-            else:
-                piece = b""
+            piece, addressees = b"", self._offers.audience(line) if response is None else None
+            if response is not None:
+                if response.command.connection in self.connections:
+                    addressees, line = (response.command.connection,), response.line
+            elif addressees is None and (piece := self._event(line, self.journal.end + size)):
+                events += 1
+            if addressees:
+                to.update(addressees)
+                piece = addressed(addressees, len(line)) + line
             pieces.append(piece)
             size += len(piece)
             if response is not None:
@@ -868,8 +866,7 @@ class HostedAgent:
             self._keep_details(has_run=False)  # before any client sees the end of the run
         if size:  # more than responses to the host
             self.last_activity = self._surroundings.wall_time_s()
-            to = None if events else {response.command.connection for response, _ in responses}
-            self.journal.append(b"".join(pieces), events, to)
+            self.journal.append(b"".join(pieces), events, None if events else to)
         for response, place in responses:
             self._answered(response, place)
 
@@ -979,7 +976,7 @@ class HostedAgent:
     def _append_response(self, connection: int, line: bytes) -> None:
         attached = self.connections.get(connection)
         if attached is not None:
-            self.journal.append(response_head(connection, len(line)) + line, to=(connection,))
+            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))
             attached.answered(self.journal.end)
 
     # The state of a process that has begun.
@@ -1038,38 +1035,43 @@ class HostedAgent:
         self.last_activity = self._surroundings.wall_time_s()
         self._release_held()
         self._long = self._router.take(head)
-        if self._long is None:
+        self._long_to = self._offers.audience(head) if self._long is None else (self._long.command.connection,)
+        if self._long_to is None:
             self.journal.begin_spool(self.journal.next_event() + head[1:], 1)
         else:
-            begun = response_head(self._long.command.connection)
-            self.journal.begin_spool(begun + self._long.line, 0)
+            line = head if self._long is None else self._long.line
+            self.journal.begin_spool(addressed(self._long_to or _HOST) + line, 0)
 
     def _end_long(self) -> None:
         response, self._long = self._long, None
+        to, self._long_to = self._long_to, None
         length = self.journal.spooled_bytes
         if length is None:
-            self._report_lost(response)
-        elif response is None:
+            self._report_lost(response, to)
+        elif to is None:
             self.journal.end_spool()
         else:
-            connection = response.command.connection
-            if response.number in self._kept:
-                kept = self._kept.pop(response.number)
-                kept.client.table.answer(kept.identity, routing.without_data(response))
-            head = response_head(connection, length - len(response_head(connection)))
-            self.journal.end_spool(head, (connection,))
-            self._answered(response, self.journal.end)
+            if response is not None:
+                to = (response.command.connection,)  # another one may have repeated the command
+                if response.number in self._kept:
+                    kept = self._kept.pop(response.number)
+                    kept.client.table.answer(kept.identity, routing.without_data(response))
+            to = to or _HOST
+            self.journal.end_spool(addressed(to, length - len(addressed(to))), to)
+            if response is not None:
+                self._answered(response, self.journal.end)
 
-    def _report_lost(self, response: RoutedResponse | None) -> None:
-        """Report a line that neither the disk nor the memory takes."""
+    def _report_lost(self, response: RoutedResponse | None, to: Collection[int] | None) -> None:
+        """Report a line that neither the disk nor the memory takes; an event has no number unless it is for all."""
         if response is not None:
             line = routing.failure(response.command, "the response is too long for the host", "outcome_unknown")
             self._append_response(response.command.connection, line)
             return
-        cursor = self.journal.cursor
-        self.journal.append(truncated(cursor._replace(seq=cursor.seq - 1), cursor))
-        for connection in tuple(self.connections.values()):
-            if not connection.has_cursors:
+        if to is None:
+            cursor = self.journal.cursor
+            self.journal.append(truncated(cursor._replace(seq=cursor.seq - 1), cursor))
+        for number, connection in tuple(self.connections.items()):
+            if number in to if to is not None else not connection.has_cursors:
                 connection.finish(self.journal.end, Ended(EXIT_LOST, "a record is too long for the host"))
 
     # What is kept.
@@ -1174,18 +1176,6 @@ def _named_words(arguments: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]
     while rest:
         word = rest.pop(0)
         yield word.partition("=")[0], [word, rest.pop(0)] if takes_value.get(word) and rest else [word]
-
-
-def _offers_files(command: RoutedCommand) -> bool:
-    """Return whether a command is an offer that the agent takes; one that is malformed leaves the former one."""
-    offered = command.fields.get("delegate") if command.name == "hello" else None
-    return isinstance(offered, list) and all(method in FILE_METHODS for method in offered)
-
-
-def _wants(command: RoutedCommand, name: str) -> bool | None:
-    """Return whether a client wants what a field of `hello` names; None: it says nothing that the agent takes."""
-    wanted = command.fields.get(name) if command.name == "hello" else None
-    return wanted if isinstance(wanted, bool) else None
 
 
 def _open(connection: int, command: RoutedCommand) -> OpenCommand:

@@ -144,9 +144,9 @@ OF_HOST: Final = (
         "answer_to_other_client",
         "An answer goes to another connection than the one that waits for it.",
         _AGENT,
-        "            self.journal.append(response_head(connection, len(line)) + line, to=(connection,))\n",
+        "            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))\n",
         "            connection = max(self.connections)\n"
-        "            self.journal.append(response_head(connection, len(line)) + line, to=(connection,))\n",
+        "            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))\n",
     ),
     _fault(
         "ids_shared",
