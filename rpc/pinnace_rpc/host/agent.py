@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypedDict, Unpack
 
 import trio
 
@@ -32,6 +32,9 @@ from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_rpc.options.table import OPTIONS
 from pinnace_spec.records.messages import DIALOG_METHODS
 from pinnace_spec.wire.json_text import JsonValue
+
+if TYPE_CHECKING:  # for annotations alone: the host loads nothing of the agent before it needs it
+    from pinnace_agent.core.ports.system import System
 
 _log = logging.getLogger("pinnace.host")
 
@@ -337,6 +340,13 @@ class HostedAgent:
         """End the process for its client, which learns whether it could start."""
         self._stopped_with = None
         self._supervisor.stop(is_urgent=False)
+
+    def close(self) -> None:
+        """Close its files; it has no process, and gets none any more."""
+        self.journal.close()
+        for client in self._clients.values():
+            if self._is_gone(client):
+                client.table.close()
 
     async def wait_over(self) -> None:
         """Wait until there is no process and none will be started."""
@@ -1190,6 +1200,22 @@ def _lines(data: bytes) -> list[bytes]:
 def session_of(folder: str) -> str | None:
     """Return the id of the session of the agent that has a folder; None: it had no process, or a file is damaged."""
     return _read_details(folder).session_id
+
+
+def remove_agent(folder: str, system: "System") -> None:
+    """Remove what is kept about an agent that no host has open, as far as that is possible. Blocking.
+
+    What names its session goes last: a removal that is cut by a loss of power leaves an agent that is listed, and can
+    be removed again, not one of which nothing is known.
+    """
+    with suppress(OSError):
+        for entry in sorted(os.scandir(folder), key=lambda entry: (entry.name == _DETAILS_NAME, entry.name)):
+            if entry.is_dir(follow_symlinks=False):
+                remove_agent(entry.path, system)
+            else:
+                with suppress(OSError):
+                    system.unlink(entry.path)
+        system.rmdir(folder)
 
 
 def _of_run(details: AgentDetails) -> "_OfRun":
