@@ -223,9 +223,6 @@ class RunAgent(Protocol):
         """Return the system prompt of the next request."""
         ...
 
-    async def sync_delivered(self) -> None:
-        """Return when the messages that were delivered from a queue are on the disk, as far as they can be."""
-
     def attempts(self) -> tuple[int, int]:
         """Return the number of the request's present attempt, and how many there may be."""
         ...

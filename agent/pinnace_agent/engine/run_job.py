@@ -200,7 +200,6 @@ class RunJob:
         while self.next is not None and self.log.defect is None:
             step, self.next = self.next, None
             if step == "model":
-                await self._agent.sync_delivered()
                 self._report(await self._call_model())
             else:
                 await self._call_tools()

@@ -100,7 +100,6 @@ class DurableQueue:
         self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
         self._not_returned: dict[int, NotReturned] = {}  # by the command
         self._when_answered: Callable[[], None] | None = None
-        self._has_delivered = False
         self._history: QueueHistory | None = None  # as far as it was read for repeated messages
         self._handled: set[str] = set()  # messages that extensions have taken, also where that can't be saved
         self._former_entries = 0  # how many entries the session had when this process opened it
@@ -237,22 +236,6 @@ class DurableQueue:
             mark_handled(self._session, message_id, makes_file=makes_file)
         except SaveError as error:
             _log.warning("a message that an extension takes is not in the session: %s", error.text)
-
-    # Delivering.
-
-    def delivered(self) -> None:
-        """A queued message was appended to the conversation."""
-        self._has_delivered = True
-
-    async def sync_delivered(self) -> None:
-        """Return when delivered messages are on the disk; one that can't be saved has been reported already."""
-        if not self._has_delivered:
-            return
-        self._has_delivered = False
-        try:
-            await self._session.sync()
-        except SaveError as error:
-            _log.warning("a delivered message is not on the disk: %s", error.text)
 
     # Returning.
 

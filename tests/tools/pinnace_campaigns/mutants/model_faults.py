@@ -35,9 +35,9 @@ OF_AGENT: Final = (
     _fault(
         "request_before_sync",
         "The model is asked before the delivery is on disk.",
-        _QUEUE,
-        "        if not self._has_delivered:\n            return\n",
-        "        return\n",
+        "agent/pinnace_agent/engine/run_job.py",
+        "            await self._session.sync()  # what a model answers to must not be lost when the answer is there\n",
+        "            pass\n",
     ),
     _fault(
         "clear_not_synced",
