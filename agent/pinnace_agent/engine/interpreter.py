@@ -242,6 +242,10 @@ class EffectInterpreter:
         """Answer a command when all that the session has is on the disk; see `DurableQueue.when_saved`."""
         self.queue.when_saved(ref, answer)
 
+    def when_left(self, ref: int, then: "Callable[[], None]") -> None:
+        """See `DurableQueue.when_left`."""
+        self.queue.when_left(ref, then)
+
     # The end after a defect of the statechart.
 
     def _refuse_after_defect(self, trigger: Trigger, text: str) -> None:

@@ -85,6 +85,13 @@ class AgentReads(Protocol):
         """
         ...
 
+    def when_left(self, ref: int, then: Callable[[], None]) -> None:
+        """Call `then`, which carries out a command, when a process that leaves the session has left it.
+
+        Mostly at once.
+        """
+        ...
+
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""
         ...

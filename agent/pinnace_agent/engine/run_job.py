@@ -130,6 +130,7 @@ async def preflight(agent: "RunOwner", effect: StartJob) -> None:
     except errors.ClientError as error:
         problem = error
     if problem is None:
+        await agent.session.wait_until_left()  # what follows appends the message, and can't wait
         agent.submit(InternalEvent("preflight_ok", effect.job))
     else:
         agent.submit(InternalEvent("preflight_refused", effect.job, text=problem.text, code=problem.code))

@@ -253,6 +253,11 @@ class OpenCommands:
         if pending.name == "message_agent":
             self._give_message(ref, agent, cast("cmd.MessageAgent", pending.command))  # the model of this name
         else:
+            agent.when_left(ref, partial(self._change, ref, agent))
+
+    def _change(self, ref: int, agent: "AgentReads") -> None:
+        if ref in self._pending:  # else it was refused meanwhile, since the statechart has failed
+            pending = self._pending[ref]
             self._answer(ref, lambda: SETTINGS[pending.name](agent, pending.command))
 
     def _give_message(self, ref: int, agent: "AgentReads", command: "cmd.MessageAgent") -> None:
