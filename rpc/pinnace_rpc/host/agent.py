@@ -290,6 +290,8 @@ class HostedAgent:
         """The files of the details that are missing or older, and not on their way to the disk."""
         self._is_kept = not is_new
         """Whether there are details on the disk."""
+        self._unsaved_text = ""
+        """Why there are none, or older ones."""
         self._flushing = trio.Lock()
         self._supervisor = supervise(self)
 
@@ -549,12 +551,17 @@ class HostedAgent:
             has_read_all.set()
 
     async def _begin_taking(self) -> None:
-        """Ask a new process what the former one has not answered, then let it take commands."""
+        """Ask a new process what the former one has not answered, then let it take commands.
+
+        It ends instead if the next host would not know the session (R-HST-10).
+        """
         self._asked_again.clear()
         await self._ask_state()
         if not self._is_kept:  # of a new agent; later ones have their session named before it is used
             await self.wait_known()
-            await self._flush_details()
+            if not await self._flush_details() and self.is_persistent and self.state == "running":
+                self.stop(Ended(EXIT_FAILED, self._unsaved_text))
+                return
         while self._left:  # what is not reached before this process ends, too, is left for the next one
             command, kept = self._left.pop(0)
             assert command.line is not None
@@ -1095,26 +1102,36 @@ class HostedAgent:
         former, self.details = self.details, self.details._replace(**changed)
         if _RUN_NAME in self._unsaved or _of_run(former) != _of_run(self.details):
             self._unsaved.add(_RUN_NAME)
-            if self._try_to_write(_RUN_NAME, _of_run(self.details), is_flushed=False):
+            if self._write_file(_RUN_NAME, _of_run(self.details), is_flushed=False) is None:
                 self._unsaved.discard(_RUN_NAME)
         if former._replace(**_of_run(self.details)) != self.details or _DETAILS_NAME in self._unsaved:
             self._unsaved.add(_DETAILS_NAME)
             if self.journal.epoch and self._is_known:
                 self._nursery.start_soon(self._flush_details)
 
-    async def _flush_details(self) -> None:
-        """Bring to the disk what is known of the agent, if it has changed. A disk that fails is tried again later."""
+    async def _flush_details(self) -> bool:
+        """Bring to the disk what is known of the agent, if it has changed; return whether it is there.
+
+        A disk that fails is tried again later.
+        """
         async with self._flushing:
             while _DETAILS_NAME in self._unsaved:
                 self._unsaved.discard(_DETAILS_NAME)
                 content = self.details._asdict()
-                if not await trio.to_thread.run_sync(self._try_to_write, _DETAILS_NAME, content):
-                    self._unsaved.add(_DETAILS_NAME)
-                    return
+                problem: str | None = "its process has ended"  # where this is cancelled
+                try:
+                    problem = await trio.to_thread.run_sync(self._write_file, _DETAILS_NAME, content)
+                finally:
+                    if problem is not None:
+                        self._unsaved.add(_DETAILS_NAME)
+                        self._unsaved_text = f"the host can't keep which session the agent has: {problem}"
+                if problem is not None:
+                    return False
                 self._is_kept = True
+        return True
 
-    def _try_to_write(self, name: str, content: Mapping[str, object], *, is_flushed: bool = True) -> bool:
-        """Replace a file of the agent; return whether the disk takes it. Blocking."""
+    def _write_file(self, name: str, content: Mapping[str, object], *, is_flushed: bool = True) -> str | None:
+        """Replace a file of the agent; return why the disk does not take it, or None. Blocking."""
         path, system = os.path.join(self.folder, name), self._surroundings.system
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -1133,9 +1150,10 @@ class HostedAgent:
         except OSError as error:
             with suppress(OSError):
                 system.unlink(f"{path}.new")
-            _log.warning("%s: %s", path, error.strerror)
-            return False
-        return True
+            problem = f"{path}: {error.strerror}"
+            _log.warning("%s", problem)
+            return problem
+        return None
 
 
 def truncated(begin: Cursor, end: Cursor) -> bytes:

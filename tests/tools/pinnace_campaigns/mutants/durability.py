@@ -176,8 +176,8 @@ HOSTED_MUTANTS: Final = (
         "commands-before-the-details",
         "The agent takes commands before it is on the disk which session it has.",
         f"{_HOST}/agent.py",
-        "            await self._flush_details()\n",
-        "            pass\n",
+        "        if not self._is_kept:  # of a new agent",
+        "        if False:  # of a new agent",
     ),
     _fault(
         "commands-are-not-noted",
