@@ -4,7 +4,6 @@ The statechart decides what is queued and when it is delivered; without a file e
 R-QUE-17.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -35,8 +34,6 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.sessions import SessionOwner
     from pinnace_agent.session.conversation import Session
     from pinnace_agent.session.queue.history import QueueHistory, ReturnedMessage
-
-_log = logging.getLogger("pinnace.session")
 
 
 class CommandIdentity(NamedTuple):
@@ -83,18 +80,26 @@ class _Mark(NamedTuple):
 class DurableQueue:
     """Saves what happens to queued messages, in the file of the session that they belong to."""
 
-    def __init__(self, session: "Session", agent: "SessionOwner", on_released: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: "Session",
+        agent: "SessionOwner",
+        on_released: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
         """Belong to the session of the start; nothing is restored.
 
         Args:
             session: That session.
             agent: Runs jobs, and takes what comes of them.
             on_released: Called when a session may have nothing more to be appended to it by this.
+            warn: Warns the user.
         """
         self._session = session
         self._former = session  # what a replacement returns is marked in its file
         self._agent = agent
         self._on_released = on_released
+        self._warn = warn
         self._returning: set[int] = set()  # the commands whose answer waits for the disk
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
         self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
@@ -253,7 +258,7 @@ class DurableQueue:
             try:
                 await session.sync()
             except SaveError as error:
-                _log.warning("a crash may let a command of an extension be repeated: %s", error.text)
+                self._warn_of_repetition(error)
             await work()
 
         return self.behind_answers(saved)
@@ -269,7 +274,10 @@ class DurableQueue:
         try:
             mark_handled(session, message_id, makes_file=makes_file)
         except SaveError as error:
-            _log.warning("a message that an extension takes is not in the session: %s", error.text)
+            self._warn_of_repetition(error)
+
+    def _warn_of_repetition(self, error: SaveError) -> None:
+        self._warn(f"A message that an extension has taken may be given to it again after a crash: {error.text}")
 
     # Returning.
 
