@@ -79,7 +79,7 @@ class McpProcessFacts(NamedTuple):
     """Returns that of its tools."""
     release: str
     client: str | None = None
-    """The servers that the client hands over (`CLIENT_VARIABLE`)."""
+    """The servers that the client hands over (`CLIENT_SERVERS`)."""
     settings: McpSettings = McpSettings()
     named_tools: Sequence[str] = ()
     """The tools that the command line names."""
