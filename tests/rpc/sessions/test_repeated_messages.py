@@ -128,9 +128,7 @@ def test_a_repetition_of_a_message_that_an_extension_is_handling_is_not_handled_
     assert "1" == (tmp_path / "calls").read_text()
 
 
-def test_a_command_of_an_extension_that_is_not_in_the_session_is_executed_with_a_warning(
-    agent: AgentStarter, tmp_path: Path
-) -> None:
+def test_a_command_that_is_not_in_the_session_is_executed_with_a_warning(agent: AgentStarter, tmp_path: Path) -> None:
     """R-QUE-14, R-WRN-01: the disk that fails holds it up as little as it hides that."""
     extension = tmp_path / "handling.py"
     extension.write_text(HANDLING)

@@ -87,7 +87,7 @@ async def serve_beside(owned: Session, folder: Path, pipes: Pipes) -> None:
     assert await serve(flags, environment, str(folder), pipes, pipes, os, time.time_ns) == 0
 
 
-async def test_the_agent_answers_while_commands_wait_for_a_process_that_leaves_the_session(
+async def test_the_agent_answers_while_commands_wait_for_the_session(
     owned: Session, tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """R-SES-06: they are carried out in their order when it has left; what appends nothing does not wait."""
