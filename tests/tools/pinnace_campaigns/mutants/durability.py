@@ -218,8 +218,8 @@ HOSTED_MUTANTS: Final = (
         "a-command-of-an-extension-is-repeated",
         "The session does not know that an extension's command handles a message, which is given to it again.",
         _QUEUE,
-        "        self._take(message_id, makes_file=True)\n",
-        "        pass\n",
+        "session.is_being_left):\n            self._take(session, message_id, makes_file=True)\n",
+        "session.is_being_left):\n            pass\n",
     ),
 )
 """Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
