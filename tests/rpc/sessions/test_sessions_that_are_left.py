@@ -68,8 +68,12 @@ class Pipes:
         await trio.lowlevel.checkpoint()
         self.write_now(data)
 
-    async def wait_read(self, _is_signalled: Callable[[], bool], finished: trio.Event, _on: object = None) -> None:
+    async def wait_read(
+        self, is_signalled: Callable[[], bool], finished: trio.Event, on_progress: Callable[[], object] = bool
+    ) -> None:
+        on_progress()
         await finished.wait()
+        assert not is_signalled()
 
 
 @pytest.fixture
