@@ -166,6 +166,13 @@ def test_no_file_names_a_registry_or_a_place_on_one_machine() -> None:
     assert [] == found
 
 
+def test_no_first_line_of_a_program_names_a_place_on_this_machine() -> None:
+    """A blank in it would end the name of the interpreter: a program of the shell quotes it instead."""
+    found = [name(file) for file in tracked_files() if file.suffix == ".py" and "#!" + "{" in file.read_text()]
+
+    assert [] == found
+
+
 def test_test_modules_have_names_of_their_own() -> None:
     """They are imported by base name, so a second one of the same name would hide the first in reports."""
     names = [module.name for module in (ROOT / "tests").rglob("test_*.py")]

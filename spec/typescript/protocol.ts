@@ -2594,7 +2594,7 @@ export interface SessionInfoChanged {
 
 With `agent` where it has begun and where it has ended, and between them with `event` for each record of its
 conversation.
- * Rules: R-HST-09, R-SUB-09, R-SUB-10.
+ * Rules: R-HST-01, R-HST-09, R-SUB-09, R-SUB-10.
  * This program's alone.
  */
 export interface SubagentEvent {

@@ -21,6 +21,7 @@ from pinnace_agent.config.settings_reader import read_scope
 from pinnace_agent.config.trust import TRUST_REMEDY, Trust, decide, trust_file
 from pinnace_agent.config.values import problem_of
 from pinnace_agent.core.diagnostics import Diagnostic
+from pinnace_agent.core.surroundings import CLIENT_ROUTES
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.files.folders import loose_modes
 from pinnace_agent.files.paths import agent_dir, expand_home, gated_project_files, project_dir
@@ -59,7 +60,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     folder = agent_dir(env)
     (settings, problems, refusals, others), trust = _load_settings(env, cwd, approved)
     catalog = read_catalog(folder / "models.json")
-    if "PINNACE_PROVIDER_ROUTES" in env:
+    if CLIENT_ROUTES in env:
         from pinnace_agent.config.models.routes import routed
 
         catalog = routed(catalog)

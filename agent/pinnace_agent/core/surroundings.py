@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.system import System
 
+CLIENT_SERVERS: Final = "PINNACE_MCP_SERVERS"
+"""The variable by which a client gives its agent MCP servers."""
+CLIENT_ROUTES: Final = "PINNACE_PROVIDER_ROUTES"
+"""The variable by which a client says where its agent sends the requests to providers."""
 Value = TypeVar("Value")
 
 

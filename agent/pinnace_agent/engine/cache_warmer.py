@@ -189,6 +189,7 @@ class CacheWarmer:
         if extensions is not None and (instance := extensions.instance) is not None:
             chosen = await instance.decide_warming(*made, is_wanted=is_wanted)
             is_wanted = is_wanted if chosen is None else chosen
+        await kept.session.wait_until_left()
         return is_wanted and kept.session.claim() is None and self._is_current(kept)
 
     async def _repeat(self, kept: _Kept) -> Usage | None:

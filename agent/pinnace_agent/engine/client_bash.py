@@ -89,7 +89,6 @@ class Shells:
 
         # Now, not when its task begins: a command that is admitted before a session command runs beside it.
         refusal, instance = self._refusal(), self._extensions()
-        owned = shell.session.claim()
         guard = None if instance is None else instance.guard_command()
         output: OutputTail | None = None
 
@@ -109,7 +108,8 @@ class Shells:
                     record["id"] = shell.request_id
                 self._emitter.emit(record)
 
-            if owned is not None:  # its result could not be appended
+            await shell.session.wait_until_left()
+            if (owned := shell.session.claim()) is not None:  # its result could not be appended
                 shell.failure, shell.failure_code = owned, errors.ErrorCode.SESSION_NOT_SAVED
             elif refusal is not None:
                 shell.failure = errors.tool_not_executed(refusal)

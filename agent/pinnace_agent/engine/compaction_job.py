@@ -87,6 +87,7 @@ class Compactor:
         instructions: str | None,
         reason: fx.CompactionReason,
     ) -> None:
+        await session.wait_until_left()
         if (owned := session.claim()) is not None:
             code = errors.ErrorCode.SESSION_NOT_SAVED
             self._report(InternalEvent("compaction_failed", job, text=owned, code=code))

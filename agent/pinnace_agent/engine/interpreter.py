@@ -45,7 +45,6 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.extensions import ExtensionInstance, Extensions
     from pinnace_agent.engine.navigator import Navigator
     from pinnace_agent.session.queue.durable_queue import NotReturned
-    from pinnace_agent.session.store.save_error import SaveError
     from pinnace_agent.tools.operations import ClientFiles
     from pinnace_spec.records.messages import ApprovalMode, AssistantMessage, FileMethod, Usage
 
@@ -237,10 +236,6 @@ class EffectInterpreter:
         if any(each.message_id == message_id for each in (*state.steering, *state.follow_up)):
             return MessageFate("queued")
         return self.queue.fate_of(message_id)
-
-    def when_saved(self, ref: int, answer: "Callable[[SaveError | None], None]") -> None:
-        """Answer a command when all that the session has is on the disk; see `DurableQueue.when_saved`."""
-        self.queue.when_saved(ref, answer)
 
     # The end after a defect of the statechart.
 

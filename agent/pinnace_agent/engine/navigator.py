@@ -76,6 +76,7 @@ class Navigator:
         return self._attempt.result
 
     async def _work(self, attempt: _Attempt, session: Session, retry: RetryPolicy, request: MoveRequest) -> None:
+        await session.wait_until_left()
         owned = session.claim()
         tree = session.tree
         target = None if request.target_id is None else tree.find(request.target_id)

@@ -3,7 +3,7 @@
 Each user has one of its own, so that none depends on the interpreter. For annotations alone: no start loads this.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import trio
@@ -22,7 +22,6 @@ from pinnace_agent.engine.session_settings import SessionSettings
 from pinnace_agent.llm.request import LlmRequest
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.queue.durable_queue import MessageFate
-from pinnace_agent.session.store.save_error import SaveError
 from pinnace_agent.tools.operations import ClientFiles
 from pinnace_agent.tools.registry import ToolRegistry
 from pinnace_spec.records.messages import ApprovalMode, FileMethod, Message, Model
@@ -76,13 +75,6 @@ class AgentReads(Protocol):
     @property
     def approval_mode(self) -> ApprovalMode:
         """Its mode, without loading it."""
-        ...
-
-    def when_saved(self, ref: int, answer: Callable[[SaveError | None], None]) -> None:
-        """Call `answer`, which answers a command, when all that the session has is on the disk, or with why it is not.
-
-        Perhaps at once.
-        """
         ...
 
     def abort_call(self, entry: str) -> bool:
@@ -222,9 +214,6 @@ class RunAgent(Protocol):
     def system_prompt(self) -> str:
         """Return the system prompt of the next request."""
         ...
-
-    async def sync_delivered(self) -> None:
-        """Return when the messages that were delivered from a queue are on the disk, as far as they can be."""
 
     def attempts(self) -> tuple[int, int]:
         """Return the number of the request's present attempt, and how many there may be."""

@@ -120,10 +120,6 @@ class RunEffects:
         """Return the system prompt of the next request."""
         return self._agent.system_prompt()
 
-    async def sync_delivered(self) -> None:
-        """Return when the messages that were delivered from a queue are on the disk, as far as they can be."""
-        await self._agent.sessions.queue.sync_delivered()
-
     # The effects.
 
     def new_job(self, number: int) -> RunJob:
@@ -246,7 +242,6 @@ class RunEffects:
             self.log.add(cast("CustomMessage", item.custom))  # made where it was put into the queue
         elif not is_appended:
             self.log.add_user(item.text, item.blocks, item.message_id)
-            self._agent.sessions.queue.delivered()
         else:
             prompt, entry_id = self._agent.sessions.take_prompt()
             self.log.record_user(prompt, entry_id, item.message_id)

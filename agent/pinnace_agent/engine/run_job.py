@@ -130,6 +130,7 @@ async def preflight(agent: "RunOwner", effect: StartJob) -> None:
     except errors.ClientError as error:
         problem = error
     if problem is None:
+        await agent.session.wait_until_left()  # what follows appends the message, and can't wait
         agent.submit(InternalEvent("preflight_ok", effect.job))
     else:
         agent.submit(InternalEvent("preflight_refused", effect.job, text=problem.text, code=problem.code))
@@ -200,7 +201,6 @@ class RunJob:
         while self.next is not None and self.log.defect is None:
             step, self.next = self.next, None
             if step == "model":
-                await self._agent.sync_delivered()
                 self._report(await self._call_model())
             else:
                 await self._call_tools()

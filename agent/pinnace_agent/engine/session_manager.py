@@ -68,7 +68,7 @@ class SessionManager:
         # Not current any more, not yet closed; in the order in which they were left, in which they are closed.
         self._former: dict[Session, None] = {}
         self._saving: dict[int, bool] = {}  # by session: whether more was appended since its task began
-        self.queue = DurableQueue(session, agent, self.close_unused)
+        self.queue = DurableQueue(session, agent, self.close_unused, self._warn)
         self._adopt(session)
 
     # The prompt in preflight.

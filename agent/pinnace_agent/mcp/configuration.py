@@ -24,6 +24,7 @@ from pinnace_agent.config.server_entries import (
     overridden,
     read_entry,
 )
+from pinnace_agent.core.surroundings import CLIENT_SERVERS
 from pinnace_agent.core.visible_text import visible_line
 from pinnace_agent.extensions.registration.registrations import McpServerInfo
 from pinnace_agent.files.paths import agent_dir, project_dir
@@ -32,7 +33,6 @@ from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject,
 FILE_NAME: Final = "mcp.json"
 _KEYS: Final = ("mcpServers", "autoEnableCodemode")
 _SETTINGS: Final = ("startupWaitSeconds", "maxTools")
-CLIENT_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 """The servers that a client hands over with a session, as a JSON object of entries. Taken out of the environment."""
 
 
@@ -80,7 +80,7 @@ def configured(env: Mapping[str, str], cwd: Path, *, is_trusted: bool, client: s
         env: Names the user's folder.
         cwd: The session's folder.
         is_trusted: Whether the project's file is read.
-        client: The text of `CLIENT_VARIABLE`; None: the client hands none over.
+        client: The text of `CLIENT_SERVERS`; None: the client hands none over.
     """
     found = ConfiguredServers()
     if client is not None:
@@ -184,7 +184,7 @@ class _File:
 
 
 def client_text(servers: Iterable[Mapping[str, object]]) -> str:
-    """Return the servers of a client's request for `CLIENT_VARIABLE`. Each has a name of its own in it.
+    """Return the servers of a client's request for `CLIENT_SERVERS`. Each has a name of its own in it.
 
     Args:
         servers: As in the Agent Client Protocol: `name`, `type`, and `command`, `args`, `env` or `url`, `headers`;
@@ -236,10 +236,10 @@ def _entries_of_client(text: str, errors: list[str]) -> Iterable[ServerEntry]:
     try:
         servers: object = json.loads(text)
     except ValueError:
-        errors.append(f"{CLIENT_VARIABLE}: is not valid JSON")
+        errors.append(f"{CLIENT_SERVERS}: is not valid JSON")
         return
     if not is_object(servers):
-        errors.append(f"{CLIENT_VARIABLE}: must be an object of servers by name")
+        errors.append(f"{CLIENT_SERVERS}: must be an object of servers by name")
         return
     for name, raw in servers.items():
         try:

@@ -4,7 +4,6 @@ Decides what models, users and clients see of servers. Servers are connected in 
 model waits for them as long as the user wants, and no response ever does. Everything ends with the session's instance.
 """
 
-import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
@@ -55,7 +54,6 @@ from pinnace_agent.tools.validation import schema_problem
 if TYPE_CHECKING:  # loaded with a sandbox
     from pinnace_agent.core.ports.confinement import SandboxReport
 
-_log: Final = logging.getLogger("pinnace.mcp")
 
 _NOTICE_S: Final = 10.0
 _END_S: Final = 1.0
@@ -81,7 +79,7 @@ class McpProcessFacts(NamedTuple):
     """Returns that of its tools."""
     release: str
     client: str | None = None
-    """The servers that the client hands over (`CLIENT_VARIABLE`)."""
+    """The servers that the client hands over (`CLIENT_SERVERS`)."""
     settings: McpSettings = McpSettings()
     named_tools: Sequence[str] = ()
     """The tools that the command line names."""
@@ -513,17 +511,20 @@ class Servers:
         try:
             while self._listing[server]:
                 self._listing[server] = False
-                await self._register_prompts(server)
+                await self._register_prompts(ctx, server)
                 self._warn_of_unusable(ctx)
         finally:
             del self._listing[server]
 
     # DEVIATION D-92: there are prompts, and questions.
-    async def _register_prompts(self, server: Server) -> None:
+    async def _register_prompts(self, ctx: Context, server: Server) -> None:
         try:
             found, server.dropped_prompts = await prompts_of(server)
         except (ServerError, CallTimedOut, LinkLost) as error:
-            _log.warning("the prompts of %s can't be listed: %s", server.name, str(error) or "no answer")
+            why = first_line(str(error) or "no answer", _MOST_LINE)
+            text = f"MCP server {server.name}: its prompts can't be listed: {why}"
+            self._warn(ctx, text, server.name)
+            ctx.ui.notify(text, "warning")
             return
         names = tool_names(server.name, found)
         for gone in set(self._prompts.get(server.name, ())) - set(names.values()):

@@ -41,6 +41,8 @@ _log = logging.getLogger("pinnace.session")
 LEAF_MARKER: Final = "pinnace.leaf"
 REFUSED: Final = "refused"
 """The field of a marker with the id of a message that it leaves out since its prompt was refused."""
+_LEFT_WAIT_S: Final = 1.0
+"""How long an append waits for a process that leaves the file: for its flush, which takes milliseconds."""
 _OF_EACH_ENTRY: Final = frozenset({"type", "id", "parentId", "timestamp"})
 PENDING_SHELL: Final = "pinnace.pending-shell"
 
@@ -142,8 +144,26 @@ class Session:
         """Whether another process had the file when it was opened, and this one has appended nothing since."""
         return self._take_over is not None
 
+    @property
+    def is_being_left(self) -> bool:
+        """Whether another process has the file, and has begun to leave it: its client may know of that."""
+        if self._take_over is None or self.file is None:
+            return False
+        from pinnace_agent.session.store.leaving import is_being_left  # of a session that another process had
+
+        return is_being_left(self.file.path)
+
+    async def wait_until_left(self) -> None:
+        """Wait for a process that has begun to leave the file, a second at most; mostly there is none."""
+        if self._take_over is not None and self.file is not None:
+            from pinnace_agent.session.store.leaving import wait_until_left
+
+            await wait_until_left(self.file.path, _LEFT_WAIT_S)
+
     def claim(self) -> str | None:
         """Make sure that this process may append, before something is done whose result is to be appended.
+
+        Waits for no other process (`wait_until_left`).
 
         Returns why it may not: another process has the file. One that has ended meanwhile has left the session to this
         one, which reads the file anew: the conversation continues behind what was appended there.

@@ -37,7 +37,7 @@ from pinnace_agent.session.opening import (
 )
 from pinnace_agent.session.store.append_file import TooLarge, read_whole
 from pinnace_agent.session.store.file import SessionFile
-from pinnace_agent.session.store.lease import Lease, LeaseHeld, take_waiting
+from pinnace_agent.session.store.lease import Lease, LeaseHeld
 from pinnace_agent.session.store.reading import SessionText, read_session
 from pinnace_agent.session.tree import EntryTree
 from pinnace_spec.records.entries import CURRENT_VERSION, Entry
@@ -46,8 +46,6 @@ from pinnace_spec.wire.json_text import encode_record
 
 # How long an opener waits for the predecessor that may be dying: clients kill after one to five seconds.
 LEASE_WAIT_S: Final = 6.0
-# How long an append waits for a holder that leaves the session: for its flush, which takes milliseconds.
-_LEFT_WAIT_S: Final = 1.0
 # Entries that a session makes anew with its first message: alone they are not worth a file.
 _CHOICES: Final = frozenset({"model_change", "thinking_level_change"})
 
@@ -204,15 +202,14 @@ class Library:
     def _take_over(self, path: Path, cwd: str, session: Session) -> OpenedSession:
         """Open the file of a session anew that was opened beside the process which had its lease.
 
-        Waits for a process that has begun to leave the session, since its client may know of that. Nothing else
-        of this process runs meanwhile.
+        Waits for no process: nothing else of this one runs meanwhile.
 
         Raises:
             LeaseHeld: That process still has it.
             ClientError: It can't be read, or it is no session any more.
             OSError: There can be no lease.
         """
-        opened = self.open(path, cwd, take_waiting(path, _LEFT_WAIT_S, waits_for_all=False))
+        opened = self.open(path, cwd, Lease.take(path, waits_for_name=False))
         notice = f"{path}: the process that had the session has ended; it was read anew, to append to it"
         if opened.session.file is not None:
             self._register(session, opened.session.file)

@@ -111,27 +111,29 @@ class _Folder:
     """A folder: the names on the disk, and the changes since."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, _File | None] = {}  # None: a folder
-        self.changes: list[tuple[str | None, str | None, _File | None]] = []  # a name that goes, one that comes
+        self.kept: dict[str, _File | _Folder] = {}
+        self.changes: list[
+            tuple[str | None, str | None, _File | _Folder | None]
+        ] = []  # a name that goes, one that comes
 
     def flush(self) -> None:
         self.kept = self._names(len(self.changes))
         self.changes.clear()
 
-    def after_crash(self, draws: random.Random) -> dict[str, _File | None]:
+    def after_crash(self, draws: random.Random) -> "dict[str, _File | _Folder]":
         how = draws.random()
         count = len(self.changes) if how < 0.3 else 0 if how < 0.6 else draws.randrange(len(self.changes) + 1)
         return self._names(count)
 
-    def now(self) -> dict[str, _File | None]:
+    def now(self) -> "dict[str, _File | _Folder]":
         return self._names(len(self.changes))
 
-    def _names(self, count: int) -> dict[str, _File | None]:
+    def _names(self, count: int) -> "dict[str, _File | _Folder]":
         names = dict(self.kept)
         for gone, come, file in self.changes[:count]:
             if gone is not None:
                 names.pop(gone, None)
-            if come is not None:
+            if come is not None and file is not None:
                 names[come] = file
         return names
 
@@ -178,9 +180,9 @@ class Disk:
 
     def lose_power(self) -> None:
         """Make the files those that a crash of the machine leaves; after `close_all` of every process."""
-        folders, self.folders, self.files = self.folders, {}, {}
+        former, self.folders, self.files = self.folders[self.root], {}, {}
         shutil.rmtree(self.root)
-        self._restore(self.root, folders)
+        self._restore(self.root, former)
         self.note(f"power {' '.join(f'{name}:{size}' for name, size in self._sizes())}")
 
     def contents(self, folder: str = "") -> dict[str, bytes]:
@@ -193,19 +195,20 @@ class Disk:
     def _sizes(self) -> list[tuple[str, int]]:
         return [(str(path.relative_to(self.root)), path.stat().st_size) for path in self._paths()]
 
-    def _restore(self, path: str, former: dict[str, _Folder]) -> None:
+    def _restore(self, path: str, former: _Folder) -> _Folder:
         os.mkdir(path, 0o700)
         folder = self.folders[path] = _Folder()
-        folder.kept = former[path].after_crash(self.draws)
+        folder.kept = former.after_crash(self.draws)
         for name, file in folder.kept.items():
             place = os.path.join(path, name)
-            if file is None:
-                self._restore(place, former)
+            if isinstance(file, _Folder):
+                folder.kept[name] = self._restore(place, file)
                 continue
             content = file.after_crash(self.draws)
             Path(place).write_bytes(content)
             os.chmod(place, 0o600)
             folder.kept[name] = self.files[_identity(os.stat(place))] = _File(file.number, content)
+        return folder
 
 
 class ProcessDisk:
@@ -363,8 +366,20 @@ class ProcessDisk:
             self._operate(f"mkdir {name}", no_space=True)
         os.mkdir(path, mode, dir_fd=dir_fd)
         if is_recorded:
-            self.device.folders[folder].changes.append((None, name, None))
-            self.device.folders[os.path.join(folder, name)] = _Folder()
+            made = self.device.folders[os.path.join(folder, name)] = _Folder()
+            self.device.folders[folder].changes.append((None, name, made))
+
+    def rmdir(self, path: Place, *, dir_fd: int | None = None) -> None:
+        """As `os.rmdir`. A crash may keep the folder, with the names whose removal it has not kept."""
+        self._alive()
+        folder, name = self._place(path, dir_fd)
+        is_recorded = os.path.join(folder, name) in self.device.folders
+        if is_recorded:
+            self._operate(f"rmdir {name}")
+        os.rmdir(path, dir_fd=dir_fd)
+        if is_recorded:
+            self.device.folders[folder].changes.append((name, None, None))
+            del self.device.folders[os.path.join(folder, name)]
 
     def getpid(self) -> int:
         """Return the number of the process: one more in each life."""

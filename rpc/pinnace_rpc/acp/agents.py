@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
-from pinnace_agent.core.surroundings import environment
+from pinnace_agent.core.surroundings import CLIENT_SERVERS, environment
 from pinnace_rpc.acp.machine import Machine
 from pinnace_rpc.acp.providers import ClientProviders
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
@@ -24,9 +24,6 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_rpc.options.options import Options
 
 _log: Final = logging.getLogger("pinnace.acp")
-
-# As in `pinnace_agent.mcp.configuration`, which takes longer to load.
-_SERVERS_VARIABLE: Final = "PINNACE_MCP_SERVERS"
 
 
 class OpenedAgent(NamedTuple):
@@ -176,6 +173,6 @@ class Agents:
     def _start(self, cwd: str, *words: str, servers: str | None = None) -> AgentLaunch:
         # In mode rpc, with records as small as they can be: the last value of an option counts.
         arguments = (*self._words, *words, "--mode", "rpc", "--protocol", "1.5")
-        given = {**self._providers.variables(), **({} if servers is None else {_SERVERS_VARIABLE: servers})}
+        given = {**self._providers.variables(), **({} if servers is None else {CLIENT_SERVERS: servers})}
         own = environment()
         return AgentLaunch(arguments, cwd, {**own, **given} if given else own, self._umask)

@@ -5,7 +5,6 @@ that runs is used. Must not know records, sessions of the client, or how agents 
 """
 
 import os
-import shutil
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -241,12 +240,12 @@ async def has_agent(machine: Machine, session_id: str) -> bool:
 
 def forget_agents(session_id: str) -> None:
     """Remove the journals of agents of a session that was deleted. No host may run, which has them. Blocks."""
-    from pinnace_rpc.host.agent import session_of  # the supervision of agents, for this alone
+    from pinnace_rpc.host.agent import remove_agent, session_of  # the supervision of agents, for this alone
 
     with suppress(LocationError, OSError):
         for entry in os.scandir(journals_folder(agent_folder(environment()))):
             if session_of(entry.path) == session_id:
-                shutil.rmtree(entry.path, ignore_errors=True)
+                remove_agent(entry.path, system())
 
 
 async def _rows(machine: Machine, session_id: str) -> list[Mapping[str, object]]:

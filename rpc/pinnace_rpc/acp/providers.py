@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pinnace_agent.core.json_access import as_object
-from pinnace_agent.core.surroundings import environment
+from pinnace_agent.core.surroundings import CLIENT_ROUTES, environment
 from pinnace_rpc.acp.translation.params import InvalidParams, Params
 from pinnace_rpc.acp.translation.shown import Json
 
@@ -38,9 +38,9 @@ class ClientProviders:
         """Return what this adds to the environment of an agent."""
         if not self._routes:
             return {}
-        from pinnace_agent.config.models.routes import VARIABLE, written
+        from pinnace_agent.config.models.routes import written
 
-        return {VARIABLE: written(self._routes)}
+        return {CLIENT_ROUTES: written(self._routes)}
 
     def catalog(self) -> "Catalog":
         """Return the models as an agent that is started now finds them. Reads the user's file."""

@@ -122,7 +122,7 @@ class ChildView:
         self._model = (agent.get("provider"), agent.get("model"))
         self.is_ready = True
         if agent.get("state") != "running":
-            self._end({}, agent)
+            self._end(agent)
 
     def _found(self, response: Record) -> Record:
         """Return the sub-agent in an answer to `list_agents`."""
@@ -157,7 +157,7 @@ class ChildView:
                 self._write(record)
             case "agent_restarted":
                 self._write(record)
-                self._end({}, {"state": "interrupted"})
+                self._end({"state": "interrupted"})
             case "subagent_event" if record.get("agentId") == self._id:
                 self._take_child(record)
             case "extension_ui_request" if str(record.get("title")).endswith(f"{ASKED_BY}{self._id}"):
@@ -171,10 +171,9 @@ class ChildView:
                 pass
 
     def _take_child(self, record: Record) -> None:
-        place = {"seq": record["seq"]} if "seq" in record else {}
         if (agent := as_object(record.get("agent"))) is not None:
             if agent.get("state") != "running":
-                self._end(place, agent)
+                self._end(agent)
             return
         event = as_object(record.get("event")) or {}
         kind, entry = event.get("type"), event.get("entryId")
@@ -188,13 +187,13 @@ class ChildView:
                     self._read.remove(entry)
                 return
             (self._begun.discard if kind == "message_end" else self._begun.add)(entry)
-        self._write({**place, **event})
+        self._write(event)
 
-    def _end(self, place: Record, agent: Record) -> None:
+    def _end(self, agent: Record) -> None:
         if not self._has_ended:
             self._has_ended = True
             is_cut = agent.get("state") in ("cancelled", "interrupted")
-            self._write({**place, "type": "agent_settled", "aborted": is_cut})
+            self._write({"type": "agent_settled", "aborted": is_cut})
 
     def _take_response(self, response: Record) -> None:
         key = _key(response.get("id"))

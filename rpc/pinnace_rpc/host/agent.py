@@ -9,10 +9,10 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypedDict, Unpack
 
 import trio
 
@@ -21,16 +21,20 @@ from pinnace_rpc.host.agents.lifecycle import Life
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, EpochReason, HostedProcess, OnCrash
 from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
 from pinnace_rpc.host.followers import Followers
-from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, response_head
+from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, addressed
 from pinnace_rpc.host.locations import FILE_MODE, flush_names
+from pinnace_rpc.host.offers import Offers
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_rpc.options.table import OPTIONS
-from pinnace_spec.records.messages import DIALOG_METHODS, FILE_METHODS
+from pinnace_spec.records.messages import DIALOG_METHODS
 from pinnace_spec.wire.json_text import JsonValue
+
+if TYPE_CHECKING:  # for annotations alone: the host loads nothing of the agent before it needs it
+    from pinnace_agent.core.ports.system import System
 
 _log = logging.getLogger("pinnace.host")
 
@@ -40,6 +44,8 @@ _MAX_LINE_BYTES: Final = 1024 * 1024
 _REST_S: Final = 1.0
 """How long the rest of stdout is read after the exit: a child of a tool may hold it open."""
 _MAX_DIALOGS: Final = 1000
+_HOST: Final = (0,)
+"""The connection of the host's own commands, in the place of one that there is."""
 _MAX_READS: Final = 32
 """In the process at once; an agent answers them in two milliseconds."""
 _MAX_READ_WAIT_S: Final = 0.1
@@ -262,13 +268,13 @@ class HostedAgent:
         """Whether it has answered that."""
         self._asked: dict[int, Callable[[Mapping[str, JsonValue]], None]] = {}
         """What takes the responses to the host's own commands, by the host's number."""
-        self._serves_files: int | None = None
-        """The connection whose client has offered to serve files to the process."""
-        self._wanted_by: Mapping[str, set[int]] = {"surfaces": set(), "subagents": set()}
-        """The connections whose clients have asked for something, by its field of `hello`."""
+        self._offers = Offers()
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
         self._long: RoutedResponse | None = None
+        """The response that a line is which is too long for the memory."""
+        self._long_to: Collection[int] | None = None
+        """The connections that the event gets which such a line is; None: all."""
         self._reason: EpochReason = "host"
         self._was_interrupted = self.details.has_run
         # A loss of power may have taken that another epoch has begun since, but not its number.
@@ -284,6 +290,8 @@ class HostedAgent:
         """The files of the details that are missing or older, and not on their way to the disk."""
         self._is_kept = not is_new
         """Whether there are details on the disk."""
+        self._unsaved_text = ""
+        """Why there are none, or older ones."""
         self._flushing = trio.Lock()
         self._supervisor = supervise(self)
 
@@ -334,6 +342,13 @@ class HostedAgent:
         """End the process for its client, which learns whether it could start."""
         self._stopped_with = None
         self._supervisor.stop(is_urgent=False)
+
+    def close(self) -> None:
+        """Close its files; it has no process, and gets none any more."""
+        self.journal.close()
+        for client in self._clients.values():
+            if self._is_gone(client):
+                client.table.close()
 
     async def wait_over(self) -> None:
         """Wait until there is no process and none will be started."""
@@ -422,9 +437,7 @@ class HostedAgent:
             ended_epoch=self.journal.epoch if is_kept else self.details.ended_epoch,
         )
         self.dialogs.clear()
-        self._serves_files = None
-        for connections in self._wanted_by.values():
-            connections.clear()
+        self._offers.forget()
         self.summary.forget_children()
         self._asked.clear()
         self._process_changed.unpark_all()
@@ -538,12 +551,17 @@ class HostedAgent:
             has_read_all.set()
 
     async def _begin_taking(self) -> None:
-        """Ask a new process what the former one has not answered, then let it take commands."""
+        """Ask a new process what the former one has not answered, then let it take commands.
+
+        It ends instead if the next host would not know the session (R-HST-10).
+        """
         self._asked_again.clear()
         await self._ask_state()
         if not self._is_kept:  # of a new agent; later ones have their session named before it is used
             await self.wait_known()
-            await self._flush_details()
+            if not await self._flush_details() and self.is_persistent and self.state == "running":
+                self.stop(Ended(EXIT_FAILED, self._unsaved_text))
+                return
         while self._left:  # what is not reached before this process ends, too, is left for the next one
             command, kept = self._left.pop(0)
             assert command.line is not None
@@ -551,7 +569,8 @@ class HostedAgent:
             self._asked_again.add(number)
             if kept is not None:
                 self._kept[number] = kept
-            await self._send(routing.with_members(command.line, {"id": routing.own_id(number)}))
+            before, members = self._offered(command.connection, command.name, command.line)
+            await self._send(before + routing.with_members(command.line, {**members, "id": routing.own_id(number)}))
         self._takes_commands = True
         self._process_changed.unpark_all()
 
@@ -563,7 +582,7 @@ class HostedAgent:
             await self._answer_dialog(command, line)
             return
         if command.name == "client_response":
-            if attached.number == self._serves_files:  # the others have offered nothing
+            if attached.number == self._offers.serves_files:  # the others have offered nothing
                 await self._send(line + b"\n")
             return
         members: dict[str, object] = {}
@@ -574,14 +593,6 @@ class HostedAgent:
                 return
             # It is no longer the process's first command.
             members["protocol"] = None
-        for name, connections in self._wanted_by.items():
-            if (is_wanted := _wants(command, name)) is not None:
-                (connections.add if is_wanted else connections.discard)(attached.number)
-                members[name] = bool(connections)
-        if _offers_files(command):
-            if self._serves_files not in (None, attached.number):
-                await self._withdraw_files()  # its open requests end, since its answers are not taken any more
-            self._serves_files = attached.number
         client = attached.client if command.is_object and command.identity is not None else None
         # A key is not pressed again, so it need not be kept.
         if client is None or command.name in routing.SAFE or command.name == "ui_surface_input":
@@ -625,15 +636,31 @@ class HostedAgent:
                 client.table.answer(command.identity, answer)
             self._append_response(connection, answer)
             return
-        is_repeatable = (command.name in routing.SAFE and not _offers_files(command)) or (
+        is_repeatable = command.name in routing.SAFE or (
             client is not None and self._is_decided_by_session(command.name)
         )
-        number, sent = self._router.add(connection, command, line, members, is_repeatable=is_repeatable)
+        before, changed = self._offered(connection, command.name, line)
+        number, sent = self._router.add(connection, command, line, {**members, **changed}, is_repeatable=is_repeatable)
         if client is not None and number is not None:
             self._kept[number] = _Kept(client, command.identity)
         if has_slot:
             self._reads.hold(number)
-        await self._send(sent)
+        await self._send(before + sent)
+
+    def _offered(self, connection: int, name: str, line: bytes) -> tuple[bytes, Mapping[str, object]]:
+        """Take what a command that is about to be sent offers.
+
+        Returns what is sent before it, and members that replace its own.
+        """
+        if name != "hello" or connection not in self.connections:
+            return b"", {}
+        before, changed = self._offers.take(connection, routing.read_command(line).fields)
+        return self._own_hello(before) if before else b"", changed
+
+    def _own_hello(self, fields: Mapping[str, object]) -> bytes:
+        """Return the line of a `hello` of the host's own."""
+        number = self._reserve("hello", lambda _data: None)
+        return json.dumps({"type": "hello", "id": own_id(number), **fields}).encode("ascii") + b"\n"
 
     async def _keep(self, connection: int, client: NamedClient, command: RoutedCommand) -> bool:
         """Note a command of a named client before it is executed; return whether it is to be executed."""
@@ -766,28 +793,13 @@ class HostedAgent:
 
     def left(self, connection: int) -> None:
         """Take notice that a connection has ended: with it ends what its client has offered."""
-        if self._serves_files == connection:
-            self._nursery.start_soon(self._withdraw_files)
-        for name, connections in self._wanted_by.items():
-            if connection in connections:
-                connections.discard(connection)
-                if not connections:
-                    self._nursery.start_soon(self._withdraw, name)
+        self._offers.leave(connection)
+        self._nursery.start_soon(self._withdraw)
 
-    async def _withdraw_files(self) -> None:
-        self._serves_files = None
-        if self._process is None:
-            return
-        number = self._reserve("hello", lambda _data: None)
-        await self._send(b'{"type":"hello","id":"%b","delegate":[]}\n' % routing.own_id(number).encode("ascii"))
-
-    async def _withdraw(self, name: str) -> None:
-        """Withdraw what a field of `hello` has asked for, unless a client has asked for it meanwhile."""
-        if self._process is None or self._wanted_by[name]:
-            return
-        number = self._reserve("hello", lambda _data: None)
-        fields = (routing.own_id(number).encode("ascii"), name.encode("ascii"))
-        await self._send(b'{"type":"hello","id":"%b","%b":false}\n' % fields)
+    async def _withdraw(self) -> None:
+        """Withdraw what no client offers any more; one may have offered it meanwhile."""
+        if self._process is not None and (fields := self._offers.withdrawal()):
+            await self._send(self._own_hello(fields))
 
     async def _ask_state(self) -> None:
         self._state_number = self._reserve("get_state", self._take_state)
@@ -845,6 +857,7 @@ class HostedAgent:
         pieces: list[bytes] = []
         events = 0
         size = 0
+        to: set[int] = set()
         responses: list[tuple[RoutedResponse, int]] = []
         for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
             response = self._router.take(line)
@@ -853,13 +866,15 @@ class HostedAgent:
             if response is not None and response.number in self._kept:
                 kept = self._kept.pop(response.number)
                 kept.client.table.answer(kept.identity, response.line)
-            if response is None:
-                piece = self._event(line, self.journal.end + size)
-                events += bool(piece)
-            elif response.command.connection in self.connections:
-                piece = response_head(response.command.connection, len(response.line)) + response.line
-            else:
-                piece = b""
+            piece, addressees = b"", self._offers.audience(line) if response is None else None
+            if response is not None:
+                if response.command.connection in self.connections:
+                    addressees, line = (response.command.connection,), response.line
+            elif addressees is None and (piece := self._event(line, self.journal.end + size)):
+                events += 1
+            if addressees:
+                to.update(addressees)
+                piece = addressed(addressees, len(line)) + line
             pieces.append(piece)
             size += len(piece)
             if response is not None:
@@ -868,8 +883,7 @@ class HostedAgent:
             self._keep_details(has_run=False)  # before any client sees the end of the run
         if size:  # more than responses to the host
             self.last_activity = self._surroundings.wall_time_s()
-            to = None if events else {response.command.connection for response, _ in responses}
-            self.journal.append(b"".join(pieces), events, to)
+            self.journal.append(b"".join(pieces), events, None if events else to)
         for response, place in responses:
             self._answered(response, place)
 
@@ -979,7 +993,7 @@ class HostedAgent:
     def _append_response(self, connection: int, line: bytes) -> None:
         attached = self.connections.get(connection)
         if attached is not None:
-            self.journal.append(response_head(connection, len(line)) + line, to=(connection,))
+            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))
             attached.answered(self.journal.end)
 
     # The state of a process that has begun.
@@ -1038,38 +1052,43 @@ class HostedAgent:
         self.last_activity = self._surroundings.wall_time_s()
         self._release_held()
         self._long = self._router.take(head)
-        if self._long is None:
+        self._long_to = self._offers.audience(head) if self._long is None else (self._long.command.connection,)
+        if self._long_to is None:
             self.journal.begin_spool(self.journal.next_event() + head[1:], 1)
         else:
-            begun = response_head(self._long.command.connection)
-            self.journal.begin_spool(begun + self._long.line, 0)
+            line = head if self._long is None else self._long.line
+            self.journal.begin_spool(addressed(self._long_to or _HOST) + line, 0)
 
     def _end_long(self) -> None:
         response, self._long = self._long, None
+        to, self._long_to = self._long_to, None
         length = self.journal.spooled_bytes
         if length is None:
-            self._report_lost(response)
-        elif response is None:
+            self._report_lost(response, to)
+        elif to is None:
             self.journal.end_spool()
         else:
-            connection = response.command.connection
-            if response.number in self._kept:
-                kept = self._kept.pop(response.number)
-                kept.client.table.answer(kept.identity, routing.without_data(response))
-            head = response_head(connection, length - len(response_head(connection)))
-            self.journal.end_spool(head, (connection,))
-            self._answered(response, self.journal.end)
+            if response is not None:
+                to = (response.command.connection,)  # another one may have repeated the command
+                if response.number in self._kept:
+                    kept = self._kept.pop(response.number)
+                    kept.client.table.answer(kept.identity, routing.without_data(response))
+            to = to or _HOST
+            self.journal.end_spool(addressed(to, length - len(addressed(to))), to)
+            if response is not None:
+                self._answered(response, self.journal.end)
 
-    def _report_lost(self, response: RoutedResponse | None) -> None:
-        """Report a line that neither the disk nor the memory takes."""
+    def _report_lost(self, response: RoutedResponse | None, to: Collection[int] | None) -> None:
+        """Report a line that neither the disk nor the memory takes; an event has no number unless it is for all."""
         if response is not None:
             line = routing.failure(response.command, "the response is too long for the host", "outcome_unknown")
             self._append_response(response.command.connection, line)
             return
-        cursor = self.journal.cursor
-        self.journal.append(truncated(cursor._replace(seq=cursor.seq - 1), cursor))
-        for connection in tuple(self.connections.values()):
-            if not connection.has_cursors:
+        if to is None:
+            cursor = self.journal.cursor
+            self.journal.append(truncated(cursor._replace(seq=cursor.seq - 1), cursor))
+        for number, connection in tuple(self.connections.items()):
+            if number in to if to is not None else not connection.has_cursors:
                 connection.finish(self.journal.end, Ended(EXIT_LOST, "a record is too long for the host"))
 
     # What is kept.
@@ -1083,26 +1102,36 @@ class HostedAgent:
         former, self.details = self.details, self.details._replace(**changed)
         if _RUN_NAME in self._unsaved or _of_run(former) != _of_run(self.details):
             self._unsaved.add(_RUN_NAME)
-            if self._try_to_write(_RUN_NAME, _of_run(self.details), is_flushed=False):
+            if self._write_file(_RUN_NAME, _of_run(self.details), is_flushed=False) is None:
                 self._unsaved.discard(_RUN_NAME)
         if former._replace(**_of_run(self.details)) != self.details or _DETAILS_NAME in self._unsaved:
             self._unsaved.add(_DETAILS_NAME)
             if self.journal.epoch and self._is_known:
                 self._nursery.start_soon(self._flush_details)
 
-    async def _flush_details(self) -> None:
-        """Bring to the disk what is known of the agent, if it has changed. A disk that fails is tried again later."""
+    async def _flush_details(self) -> bool:
+        """Bring to the disk what is known of the agent, if it has changed; return whether it is there.
+
+        A disk that fails is tried again later.
+        """
         async with self._flushing:
             while _DETAILS_NAME in self._unsaved:
                 self._unsaved.discard(_DETAILS_NAME)
                 content = self.details._asdict()
-                if not await trio.to_thread.run_sync(self._try_to_write, _DETAILS_NAME, content):
-                    self._unsaved.add(_DETAILS_NAME)
-                    return
+                problem: str | None = "its process has ended"  # where this is cancelled
+                try:
+                    problem = await trio.to_thread.run_sync(self._write_file, _DETAILS_NAME, content)
+                finally:
+                    if problem is not None:
+                        self._unsaved.add(_DETAILS_NAME)
+                        self._unsaved_text = f"the host can't keep which session the agent has: {problem}"
+                if problem is not None:
+                    return False
                 self._is_kept = True
+        return True
 
-    def _try_to_write(self, name: str, content: Mapping[str, object], *, is_flushed: bool = True) -> bool:
-        """Replace a file of the agent; return whether the disk takes it. Blocking."""
+    def _write_file(self, name: str, content: Mapping[str, object], *, is_flushed: bool = True) -> str | None:
+        """Replace a file of the agent; return why the disk does not take it, or None. Blocking."""
         path, system = os.path.join(self.folder, name), self._surroundings.system
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -1121,9 +1150,10 @@ class HostedAgent:
         except OSError as error:
             with suppress(OSError):
                 system.unlink(f"{path}.new")
-            _log.warning("%s: %s", path, error.strerror)
-            return False
-        return True
+            problem = f"{path}: {error.strerror}"
+            _log.warning("%s", problem)
+            return problem
+        return None
 
 
 def truncated(begin: Cursor, end: Cursor) -> bytes:
@@ -1176,18 +1206,6 @@ def _named_words(arguments: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]
         yield word.partition("=")[0], [word, rest.pop(0)] if takes_value.get(word) and rest else [word]
 
 
-def _offers_files(command: RoutedCommand) -> bool:
-    """Return whether a command is an offer that the agent takes; one that is malformed leaves the former one."""
-    offered = command.fields.get("delegate") if command.name == "hello" else None
-    return isinstance(offered, list) and all(method in FILE_METHODS for method in offered)
-
-
-def _wants(command: RoutedCommand, name: str) -> bool | None:
-    """Return whether a client wants what a field of `hello` names; None: it says nothing that the agent takes."""
-    wanted = command.fields.get(name) if command.name == "hello" else None
-    return wanted if isinstance(wanted, bool) else None
-
-
 def _open(connection: int, command: RoutedCommand) -> OpenCommand:
     identity = json.dumps(command.identity).encode("ascii") if command.has_id and command.is_object else None
     return OpenCommand(connection, command.name, identity)
@@ -1200,6 +1218,22 @@ def _lines(data: bytes) -> list[bytes]:
 def session_of(folder: str) -> str | None:
     """Return the id of the session of the agent that has a folder; None: it had no process, or a file is damaged."""
     return _read_details(folder).session_id
+
+
+def remove_agent(folder: str, system: "System") -> None:
+    """Remove what is kept about an agent that no host has open, as far as that is possible. Blocking.
+
+    What names its session goes last: a removal that is cut by a loss of power leaves an agent that is listed, and can
+    be removed again, not one of which nothing is known.
+    """
+    with suppress(OSError):
+        for entry in sorted(os.scandir(folder), key=lambda entry: (entry.name == _DETAILS_NAME, entry.name)):
+            if entry.is_dir(follow_symlinks=False):
+                remove_agent(entry.path, system)
+            else:
+                with suppress(OSError):
+                    system.unlink(entry.path)
+        system.rmdir(folder)
 
 
 def _of_run(details: AgentDetails) -> "_OfRun":

@@ -1,12 +1,12 @@
 """The journal of one agent: every record it has written, in files, at places that readers can return to.
 
 A journal is one stream of lines. Events begin with `{"seq":N,`, N counted from 1 in an epoch; the L bytes behind a line
-`{"to":C,"length":L}` are a response to connection C; other lines are records of the host itself. A place is
-an offset in the stream; a cursor names the place behind an event for clients. Lines are in segment files, the newest
-also in memory; they become visible when they are written, and whole. Old segments are removed by size, and
-readers behind them get a gap. The journal is never fsynced, since the session file is the truth; the number of an epoch
-is, before the epoch's first record. Where the disk fails, the newest records are served from memory. Must not know
-clients or what records mean.
+`{"to":C,"length":L}` are for connection C alone, or for several, `[C,C]`: a response, or an event that not all clients
+get; other lines are records of the host itself. A place is an offset in the stream; a cursor names the place behind an
+event for clients. Lines are in segment files, the newest also in memory; they become visible when they are written, and
+whole. Old segments are removed by size, and readers behind them get a gap. The journal is never fsynced, since the
+session file is the truth; the number of an epoch is, before the epoch's first record. Where the disk fails, the newest
+records are served from memory. Must not know clients or what records mean.
 """
 
 import errno
@@ -52,8 +52,9 @@ _STATE_NAME: Final = "journal.json"
 _SEGMENT: Final = re.compile(r"(\d{10})-(\d{15})-(\d{20})\.jsonl")
 _EVENT: Final = b'{"seq":'
 _EVENT_LINE: Final = re.compile(rb'^\{"seq":(\d+),', re.MULTILINE)
-_RESPONSE: Final = re.compile(rb'\{"to":(\d+),"length":(\d+) *\}\n')
-_NEXT_RESPONSE: Final = b'\n{"to":'
+_ADDRESSED: Final = re.compile(rb'\{"to":(\d+|\[[\d,]+\]),"length":(\d+) *\}\n')
+_NUMBER: Final = re.compile(rb"\d+")
+_NEXT_ADDRESSED: Final = b'\n{"to":'
 # The records of the host that only clients with cursors get.
 _HOST_RECORD: Final = re.compile(
     rb'^\{(?:"seq":\d+,)?"type":"(?:agent_restarted|truncated|extension_ui_resolved)"[^\n]*\n', re.MULTILINE
@@ -85,13 +86,13 @@ class Start(NamedTuple):
 
 
 class _Selection(NamedTuple):
-    """What all readers of a kind get of a block but those for whom a response is in it."""
+    """What all readers of a kind get of a block but those to whom a line in it is addressed."""
 
     data: bytes
     cursor: Cursor
     """Behind its last event, for readers with cursors."""
     addressees: frozenset[int]
-    """The connections of its responses."""
+    """The connections that lines in it are addressed to."""
 
 
 class _Block:
@@ -404,7 +405,7 @@ class Journal:
     def _trim(self) -> None:
         limit = TAIL_BYTES if self._failed_at is None else DISKLESS_BYTES
         if len(self._tail) > 2 * limit or (self._failed_at is not None and len(self._tail) > limit):
-            # A line of a response must stay behind the line that says whose it is: an event is a safe place.
+            # An addressed line must stay behind the one that says whose it is: an event is a safe place.
             cut = self._tail.find(b"\n" + _EVENT, len(self._tail) - limit // 2) + 1 or len(self._tail)
             del self._tail[:cut]
             self._tail_start += cut
@@ -493,7 +494,7 @@ class JournalReader:
     """One client's way through a journal: what of it the client gets."""
 
     def __init__(self, journal: Journal, place: int, connection: int, cursor: Cursor, *, has_cursors: bool) -> None:
-        """Begin at a place; responses to other connections are left out, and without cursors what the host adds."""
+        """Begin at a place; what is for other connections is left out, and without cursors what the host adds."""
         self.place = place
         self.cursor = cursor
         """Behind the last event that was read."""
@@ -504,9 +505,9 @@ class JournalReader:
         """Whether a gap has begun in the middle of a line, of which the client has the beginning."""
         self._is_at_line_start = True
         self._own_bytes = 0
-        """Of a response to this connection that is being read."""
+        """Of a line to this connection that is being read."""
         self._addressees: set[int] = set()
-        """Of the responses in what was read last."""
+        """Of what was read last."""
 
     def skip(self, place: int) -> None:
         """Continue at a place, before which nothing is for this client that it has not got."""
@@ -567,21 +568,21 @@ class JournalReader:
         self._own_bytes -= at
         pieces.append(data[:at])
         while at < len(data):
-            if self._is_at_line_start and data.startswith(_NEXT_RESPONSE[1:], at):
-                match = _RESPONSE.match(data, at)
+            if self._is_at_line_start and data.startswith(_NEXT_ADDRESSED[1:], at):
+                match = _ADDRESSED.match(data, at)
                 if match is None:
                     break  # it is read completely the next time
                 at = match.end()
                 length = int(match[2])
-                self._addressees.add(addressee := int(match[1]))
-                if addressee == self._connection:
+                self._addressees.update(addressees := {int(each[0]) for each in _NUMBER.finditer(match[1])})
+                if self._connection in addressees:
                     pieces.append(data[at : at + length])
                     self._own_bytes = max(0, at + length - len(data))
                     at = min(at + length, len(data))
                 else:
                     at += length
                 continue
-            found = data.find(_NEXT_RESPONSE, at)
+            found = data.find(_NEXT_ADDRESSED, at)
             end = found + 1 if found >= 0 else data.rfind(b"\n", at) + 1
             if not end:
                 if at:
@@ -613,9 +614,14 @@ class JournalReader:
             self.cursor = self.cursor._replace(seq=int(match[1]))
 
 
-def response_head(connection: int, length: int = 0) -> bytes:
-    """Return the line before a response of `length` bytes, its LF included; the same size for every length."""
-    return b'{"to":%d,"length":%-12d}\n' % (connection, length)
+def addressed(connections: Collection[int], length: int = 0) -> bytes:
+    """Return the line before one of `length` bytes, its LF included, for some connections, at least one.
+
+    It has the same size for every length.
+    """
+    numbers = ",".join(map(str, connections))
+    to = numbers if len(connections) == 1 else f"[{numbers}]"
+    return b'{"to":%b,"length":%-12d}\n' % (to.encode("ascii"), length)
 
 
 def _find_event(segment: _Segment, seq: int) -> tuple[int | None, bool]:
@@ -675,9 +681,9 @@ def _whole_bytes(path: Path) -> int:
         with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
             end = content.find(b"\0")
             whole = content.rfind(b"\n", 0, size if end < 0 else end) + 1
-            # A response that was cut behind the line that announces it.
-            head = content.rfind(_NEXT_RESPONSE, 0, whole) + 1
-            match = _RESPONSE.match(content, head)
+            # One that was cut behind the line that announces it.
+            head = content.rfind(_NEXT_ADDRESSED, 0, whole) + 1
+            match = _ADDRESSED.match(content, head)
             return head if match is not None and match.end() + int(match[2]) > whole else whole
 
 

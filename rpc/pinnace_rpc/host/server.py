@@ -11,7 +11,6 @@ import math
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
@@ -23,7 +22,7 @@ import trio
 import trio.lowlevel
 
 from pinnace_rpc.host import locations
-from pinnace_rpc.host.agent import AgentDetails, HostedAgent, other_options, resumed
+from pinnace_rpc.host.agent import AgentDetails, HostedAgent, other_options, remove_agent, resumed
 from pinnace_rpc.host.agents.children import CHILDREN
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, AgentStarter, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
@@ -455,9 +454,9 @@ class Host:
         return AgentLaunch(arguments, cwd, request.environment, request.umask)
 
     def _remove(self, agent: HostedAgent) -> None:
-        agent.journal.close()
+        agent.close()
         self._agents.pop(agent.name, None)
-        shutil.rmtree(agent.folder, ignore_errors=True)
+        remove_agent(agent.folder, self._surroundings.system)
 
     def _forget(self) -> None:
         """Remove what sleeps for too long."""

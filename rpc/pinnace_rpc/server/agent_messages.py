@@ -81,7 +81,7 @@ class GivenMessages:
             for each in self._waiting.pop((agent_id, message_id)):
                 each(outcome)
 
-        agent.when_saved(ref, saved)
+        agent.sessions.queue.when_saved(ref, saved)
 
 
 def _state_of(shown: Mapping[str, object], message_id: str) -> object:

@@ -253,6 +253,11 @@ class OpenCommands:
         if pending.name == "message_agent":
             self._give_message(ref, agent, cast("cmd.MessageAgent", pending.command))  # the model of this name
         else:
+            agent.sessions.queue.when_left(ref, partial(self._change, ref, agent))
+
+    def _change(self, ref: int, agent: "AgentReads") -> None:
+        if ref in self._pending:  # else it was refused meanwhile, since the statechart has failed
+            pending = self._pending[ref]
             self._answer(ref, lambda: SETTINGS[pending.name](agent, pending.command))
 
     def _give_message(self, ref: int, agent: "AgentReads", command: "cmd.MessageAgent") -> None:
@@ -493,7 +498,9 @@ class Dispatcher:
                 if self._commands.waits_for_first(message_id, partial(self._repeat, trigger.ref, message_id)):
                     return
                 if (fate := self._agent.fate_of(message_id)) is not None:
-                    self._agent.when_saved(trigger.ref, partial(self._commands.accept_repeated, trigger.ref, fate))
+                    self._agent.sessions.queue.when_saved(
+                        trigger.ref, partial(self._commands.accept_repeated, trigger.ref, fate)
+                    )
                     return
             if self._commands.is_ending and trigger.name in WORKING:
                 # The statechart knows no command behind the end of stdin, and this end has come while that is open.
@@ -525,7 +532,7 @@ class Dispatcher:
         if fate is None:  # refused, or an extension has handled it
             self._commands.answer_as_first(ref, outcome)
         else:
-            self._agent.when_saved(ref, partial(self._commands.accept_repeated, ref, fate))
+            self._agent.sessions.queue.when_saved(ref, partial(self._commands.accept_repeated, ref, fate))
 
 
 def _trigger(command: "cmd.AnyCommand", ref: int) -> Command:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pinnace_agent.config.configuration import Configuration, load_configuration
-from pinnace_agent.core.surroundings import environment
+from pinnace_agent.core.surroundings import CLIENT_ROUTES, CLIENT_SERVERS, environment
 from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.engine.profile import AgentProfile, UseFiles
 from pinnace_agent.files.paths import agent_dir, project_dir
@@ -62,7 +62,7 @@ class UserFiles:
         self._warnings = warnings
         self._refused_tools: dict[str, OfferedTool] = {}
         # Taken out of the environment: no child of the agent is to have them.
-        self._client_servers = environment().pop("PINNACE_MCP_SERVERS", None)
+        self._client_servers = environment().pop(CLIENT_SERVERS, None)
 
     def read_again(self) -> UseFiles:
         """Read settings, models and keys; return what makes them current, and returns notices for the user.
@@ -193,7 +193,7 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[st
 def _variables() -> Mapping[str, str]:
     """Return the environment, and where routes of providers were taken out of it, that there were some."""
     routes = sys.modules.get("pinnace_agent.config.models.routes")
-    return environment() if routes is None else ChainMap({routes.VARIABLE: ""}, environment())
+    return environment() if routes is None else ChainMap({CLIENT_ROUTES: ""}, environment())
 
 
 def _given(options: Options) -> "Sequence[GivenFlag]":

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, cast
 
 from pinnace_agent.core.json_access import as_object
 from pinnace_agent.core.ports.children import ChildRefused, ChildRequest
+from pinnace_agent.core.surroundings import CLIENT_SERVERS
 from pinnace_agent.telemetry.variables import HEADERS
 from pinnace_rpc.options.options import Options
 from pinnace_rpc.options.table import OPTIONS
@@ -22,7 +23,7 @@ TOOL_NAME: Final = "subagent"
 DEPTH_VARIABLE: Final = "PINNACE_SUBAGENT_DEPTH"
 """How many agents are above this one: 1 in one that a user's agent has started."""
 
-WITHHELD_VARIABLES: Final = ("PINNACE_MCP_SERVERS", *HEADERS)
+WITHHELD_VARIABLES: Final = (CLIENT_SERVERS, *HEADERS)
 """What a process takes out of its environment, since no command is to have it, and a sub-agent has as its parent does:
 the servers that an editor has given, and the keys of collectors."""
 

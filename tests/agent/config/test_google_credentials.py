@@ -27,6 +27,9 @@ from pinnace_agent.redaction.redactor import REDACTOR
 
 PLACE: Final = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "global"}
 
+# A key of a kind that is not known.
+UNKNOWN = "-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIFAA==\n-----END PRIVATE KEY-----\n"
+
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +149,7 @@ async def test_a_service_account_without_the_extra_names_it(
         ({"token_uri": "http://evil.example/token"}, "token_uri must be an https address"),
         ({"token_uri": ["x"]}, "token_uri must be an https address"),
         ({"type": "service_account", "client_email": "e", "private_key": "no key"}, "private_key must be an RSA key"),
+        ({"type": "service_account", "client_email": "e", "private_key": UNKNOWN}, "private_key must be an RSA key"),
     ],
 )
 async def test_a_file_that_can_not_be_used_names_its_field_and_nothing_is_sent(

@@ -14,7 +14,6 @@ from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.patterns import ModelRequest
 from pinnace_agent.config.models.routes import (
-    VARIABLE,
     Route,
     Routes,
     read_routes,
@@ -25,7 +24,7 @@ from pinnace_agent.config.models.routes import (
     written,
 )
 from pinnace_agent.config.models.unusable import why_unusable
-from pinnace_agent.core.surroundings import Surroundings, environment, surrounded_by
+from pinnace_agent.core.surroundings import CLIENT_ROUTES, Surroundings, environment, surrounded_by
 from pinnace_agent.redaction.policy import Secret
 from pinnace_agent.redaction.redactor import REDACTOR
 from pinnace_rpc.acp.providers import ClientProviders
@@ -52,8 +51,8 @@ def surroundings() -> Iterator[None]:
 def registry(folder: Path, routes: Routes, *, providers: object = None, **env: str) -> ModelRegistry:
     (folder / "models.json").write_text(json.dumps({"providers": {"own": OWN} if providers is None else providers}))
     variables = {"PI_CODING_AGENT_DIR": str(folder), "HOME": str(folder), **env}
-    environment()[VARIABLE] = written(routes)
-    return load_configuration({**variables, VARIABLE: ""}, folder).registry
+    environment()[CLIENT_ROUTES] = written(routes)
+    return load_configuration({**variables, CLIENT_ROUTES: ""}, folder).registry
 
 
 def set_to(address: str, **headers: str) -> Route:
@@ -94,12 +93,12 @@ def test_routes_are_taken_out_of_the_environment_and_shown_by_no_error(tmp_path:
     assert KEY not in repr(routes)
     assert {} == taken_variables()
     for broken in ("{", "[]", '{"own": {"headers": {}}}', f'{{"own": "{KEY}"}}'):
-        environment()[VARIABLE] = broken
+        environment()[CLIENT_ROUTES] = broken
         (problem,) = routed(Catalog()).diagnostics
-        assert f"{VARIABLE}: must be what an editor's agent passes on (it is ignored)" in str(problem)
+        assert f"{CLIENT_ROUTES}: must be what an editor's agent passes on (it is ignored)" in str(problem)
     registry(tmp_path, routes)
-    assert VARIABLE not in environment()
-    assert routes == read_routes(taken_variables()[VARIABLE])
+    assert CLIENT_ROUTES not in environment()
+    assert routes == read_routes(taken_variables()[CLIENT_ROUTES])
 
 
 def test_a_provider_is_listed_with_its_one_protocol_and_address_and_without_a_key_in_it() -> None:
@@ -172,4 +171,4 @@ def test_what_is_set_is_listed_without_headers_and_a_disabled_provider_without_i
     providers.disable(Params({"providerId": "own"}))
     assert was == listed("own")
     providers.set(Params(GOOD))
-    assert {"own": set_to("http://gate/v1")} == read_routes(providers.variables()[VARIABLE])
+    assert {"own": set_to("http://gate/v1")} == read_routes(providers.variables()[CLIENT_ROUTES])

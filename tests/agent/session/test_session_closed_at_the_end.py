@@ -9,18 +9,18 @@ from typing import cast
 
 import pytest
 import trio
+import trio.testing
 
 from pinnace_agent.core.jobs import Jobs
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.core.ports.sessions import SessionOwner
-from pinnace_agent.core.surroundings import Surroundings, surrounded_by
 from pinnace_agent.engine.profile import AgentProfile
 from pinnace_agent.engine.session_manager import SessionManager
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.operations import QueuedMessage, add
-from pinnace_agent.session.store.lease import PAUSE, Lease, LeaseHeld
+from pinnace_agent.session.store.lease import Lease, LeaseHeld
 from pinnace_agent.session.store.save_error import SaveError
 from pinnace_spec.records.messages import UserMessage
 from pinnace_statechart.effects import ReturnQueued
@@ -83,8 +83,10 @@ async def test_one_whose_messages_are_returned_is_closed_before_the_answer(tmp_p
     assert [False] == leases
 
 
-async def test_an_append_waits_for_a_process_that_leaves_the_session(tmp_path: Path) -> None:
-    """Its client may have heard of that before the disk has everything."""
+async def test_an_append_waits_for_a_process_that_leaves_the_session(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    """Its client may have heard of that before the disk has everything. Other tasks run meanwhile."""
     former = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
     former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
     assert former.file is not None
@@ -95,19 +97,54 @@ async def test_an_append_waits_for_a_process_that_leaves_the_session(tmp_path: P
     message: UserMessage = {"role": "user", "content": [{"type": "text", "text": "two"}], "timestamp": 2}
     with pytest.raises(SaveError, match="Session is in use"):
         beside.accept(message, "m")
+    await beside.wait_until_left()  # it does not leave
     former.file.announce_end()
+    left: list[str] = []
 
-    def leave(_: float) -> None:
-        assert former.file is not None
+    async def wait(name: str, scope: trio.CancelScope) -> None:
+        with scope:
+            await beside.wait_until_left()
+            left.append(name)
+
+    async with trio.open_nursery() as nursery:
+        given_up = trio.CancelScope()
+        nursery.start_soon(wait, "given up", given_up)
+        nursery.start_soon(wait, "one", trio.CancelScope())
+        await trio.testing.wait_all_tasks_blocked()
+        given_up.cancel()
+        mock_clock.jump(0.5)
+        await trio.testing.wait_all_tasks_blocked()
+        before = tuple(left)
         former.file.abandon()
+        mock_clock.jump(0.2)
+    beside.accept(message, "m")
 
-    surroundings = Surroundings({})
-    surroundings.values[PAUSE] = leave
-    with surrounded_by(surroundings):
-        beside.accept(message, "m")
-
+    assert () == before
+    assert ["one"] == left
     assert 2 == len(beside.messages)
     await beside.close()
+
+
+async def test_a_process_that_announces_its_end_and_does_not_leave_is_waited_for_a_second(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    """Then what is to be appended is refused, by an error that names it."""
+    former = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
+    former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
+    assert former.file is not None
+    path = former.file.path
+    with pytest.raises(LeaseHeld) as held:
+        Lease.take(path)
+    beside = Library(SessionFolder(tmp_path, is_flat=True)).open(path, str(tmp_path), held.value).session
+    former.file.announce_end()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(beside.wait_until_left)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(1.0)
+    with pytest.raises(SaveError, match="Session is in use"):
+        beside.accept({"role": "user", "content": [{"type": "text", "text": "two"}], "timestamp": 2}, "m")
+    await former.close()
 
 
 async def test_a_save_that_ends_behind_its_process_is_no_defect(

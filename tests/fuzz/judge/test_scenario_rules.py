@@ -28,6 +28,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
     "R-HST-08": "A scenario's model answers one agent; tests list and stop sub-agents of a host's.",
     "R-SUB-12": "No trace shows what is on the disk; tests hold and fail a flush.",
     "R-HST-09": "A scenario has no host; tests play both sides of a view, and attach one.",
+    "R-HST-10": "A scenario has no host; tests have a folder where it would write.",
     "R-QUE-20": "It allows what agents of a time did; none has to.",
     "R-QUE-18": "What a host does after a crash; tests kill its agents.",
     "R-CFG-04": "A scenario can't damage a file of the user between two commands; tests do.",

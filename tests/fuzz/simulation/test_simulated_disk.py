@@ -16,7 +16,7 @@ NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND
 
 def disk_of(folder: Path, seed: int, faults: DiskFaults = EMPTY_FAULTS) -> Disk:
     root = folder / str(seed)
-    root.mkdir()
+    root.mkdir(parents=True)
     return Disk(root, random.Random(seed), faults, lambda _: None)
 
 
@@ -126,3 +126,28 @@ def test_a_flush_that_has_failed_drops_what_it_could_not_write(tmp_path: Path) -
         disk.fsync(number)
 
     assert [{"a": bytes(4096) + b"two\n"}] * len(SEEDS) == after_crashes(tmp_path, work)
+
+
+def test_a_folder_that_was_removed_may_come_back_with_what_was_in_it(tmp_path: Path) -> None:
+    """Until the names of the folder above are on the disk; another folder of its name has nothing of it."""
+
+    def work(disk: ProcessDisk, folder: Path, *, is_flushed: bool = False) -> None:
+        for content in (b"one\n", b"two\n"):
+            disk.mkdir(folder / "of")
+            number = disk.open(folder / "of" / "a", NEW)
+            disk.write(number, content)
+            disk.fsync(number)
+            flush_names(disk, folder / "of")
+            flush_names(disk, folder)
+            disk.unlink(folder / "of" / "a")
+            disk.rmdir(folder / "of")
+        if is_flushed:
+            flush_names(disk, folder)
+
+    found = after_crashes(tmp_path / "f", work)
+    removed = after_crashes(tmp_path / "r", lambda disk, folder: work(disk, folder, is_flushed=True))
+
+    assert {} in found
+    assert {"of/a": b"two\n"} in found
+    assert all(each in ({}, {"of/a": b"two\n"}) for each in found)
+    assert [{}] * len(SEEDS) == removed

@@ -134,17 +134,17 @@ def test_its_records_pass_alone_until_it_has_ended() -> None:
     begin: Record = {"type": "message_start", "entryId": "e", "message": {}}
     below = event(type="subagent_event", agentId="below")
     own = [event(OTHER, **begin), {"type": "agent_start"}, {"type": "message_start"}, below]
-    first = talk.says({"seq": 1, **event(**begin)}, *own)
+    first = talk.says(event(**begin), *own)
     talk.asks(id="h", type="hello", subagents=True)
     shown = talk.says(below)
     ends = {"type": "subagent_event", "agentId": CHILD, "agent": {**AGENT, "state": "cancelled"}}
-    last = talk.says({**ends, "agentId": OTHER}, {"seq": 2, **ends}, {"seq": 3, **ends})
+    last = talk.says({**ends, "agentId": OTHER}, ends, ends)
     late = talk.asks(id="m", type="prompt", message="x")
     talk.answer(late[0], error="it is cancelled", errorCode="agent_not_found")
 
-    assert [{"seq": 1, **begin}] == first
+    assert [begin] == first
     assert [{"type": "subagent_event", "agentId": "below"}] == shown
-    assert [{"seq": 2, "type": "agent_settled", "aborted": True}] == last
+    assert [{"type": "agent_settled", "aborted": True}] == last
     refused = {"id": "m", "type": "response", "command": "prompt", "success": False}
     assert [{**refused, "error": "it is cancelled", "errorCode": "agent_not_found"}] == talk.shown()
     assert [] == talk.asks(id="a", type="abort")

@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace_agent.core.surroundings import CLIENT_SERVERS
+from pinnace_agent.files.paths import AGENT_DIR_VARIABLE, agent_dir
+from pinnace_rpc.options import extension_hints
 from pinnace_rpc.options.arguments import parse_arguments
 from pinnace_rpc.options.options import Options
 from pinnace_rpc.options.parser import (
@@ -95,3 +98,14 @@ def test_any_command_line_has_options_or_is_refused(words: list[str]) -> None:
         return
 
     assert isinstance(options, Options)
+
+
+def test_hints_of_extensions_have_the_names_of_the_modules_that_decide() -> None:
+    """They are copies, since those modules take longer to load."""
+    usual = str(agent_dir({"HOME": "/home/user"})).replace("/home/user", "~")
+
+    assert (CLIENT_SERVERS, AGENT_DIR_VARIABLE, usual) == (
+        extension_hints._CLIENT_VARIABLE,
+        extension_hints._FOLDER_VARIABLE,
+        extension_hints._USUAL_FOLDER,
+    )

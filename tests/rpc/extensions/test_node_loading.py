@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from tests.rpc.extensions.conftest import Extended, Start, run_to_end
@@ -345,9 +346,8 @@ def old_node(folder: Path) -> str:
     """A program whose first message is that of an old node, and which does nothing else."""
     path = folder / "old-node"
     message = '{"type": "ready", "version": "v20.20.2", "isUsable": false}'
-    path.write_text(
-        f"#!{sys.executable}\nimport os, sys\nos.write(int(sys.argv[4]), b'{message}\\n')\nsys.stdin.read()\n"
-    )
+    answering = f"import os, sys; os.write(int(sys.argv[4]), b'{message}\\n'); sys.stdin.read()"
+    path.write_text(f'#!/bin/sh\nexec {quote(sys.executable)} -c {quote(answering)} "$@"\n')
     path.chmod(0o755)
     return str(path)
 

@@ -1,6 +1,11 @@
 """Files that one of several clients of a hosted agent serves."""
 
+import os
+import signal
+
 from tests.rpc.host.attached import Connection, HostProcess, Record
+
+from pinnace_rpc.host.protocol import ListAgents
 
 BOTH = ["read_text_file", "write_text_file"]
 
@@ -47,3 +52,23 @@ def test_the_client_that_has_offered_it_serves_files_until_it_is_gone(host: Host
         assert result(one) == "saved"
         one.send(prompt)
         assert result(one) == "saved"
+
+
+def test_an_offer_that_a_crash_has_cut_counts_with_the_next_process(host: HostProcess) -> None:
+    """R-FIL-05: the next process is asked again, and the host takes the answers of the client that has offered."""
+    (host.folder / "note.txt").write_text("saved")
+    with host.attach(has_cursors=True) as one:
+        one.ask({"id": "0", "type": "get_state"})
+        pid = host.ask(ListAgents(watches=False))["agents"][0]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        one.send({"id": "1", "type": "hello", "delegate": BOTH})
+        answered_by_host = one.ask({"id": "2", "type": "hello", "protocol": "seed"})  # what came before is in the pipe
+        os.kill(pid, signal.SIGKILL)
+        offered = one.until(type="response", id="1")[-1]["success"]
+        one.send({"id": "p", "type": "prompt", "message": "Please read `note.txt`."})
+        request = asked(one)
+        one.send({"type": "client_response", "id": request["id"], "success": True, "content": "of one"})
+        read = result(one)
+
+    assert "profile_fixed" == answered_by_host["errorCode"]
+    assert (True, "of one") == (offered, read)

@@ -18,7 +18,7 @@ from tests.conftest import WITH_FIXTURES
 
 from pinnace_agent.core.ports.system import System
 from pinnace_rpc.host import journal as journal_module
-from pinnace_rpc.host.journal import Gap, Journal, JournalReader, response_head
+from pinnace_rpc.host.journal import Gap, Journal, JournalReader, addressed
 from pinnace_rpc.host.protocol import Cursor
 from pinnace_rpc.host.surroundings import HostSurroundings
 
@@ -37,9 +37,9 @@ def add_event(journal: Journal, text: str = "x") -> bytes:
     return b"{" + body
 
 
-def add_response(journal: Journal, connection: int, text: str = "r") -> bytes:
+def add_response(journal: Journal, *connections: int, text: str = "r") -> bytes:
     line = b'{"id":"1","type":"response","data":%b}\n' % json.dumps(text).encode()
-    journal.append(response_head(connection, len(line)) + line)
+    journal.append(addressed(connections, len(line)) + line)
     return line
 
 
@@ -69,7 +69,7 @@ def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_reads")
 @settings(WITH_FIXTURES, max_examples=60)
-@given(items=st.lists(st.tuples(st.sampled_from(["event", "own", "other"]), SIZES), max_size=12))
+@given(items=st.lists(st.tuples(st.sampled_from(["event", "own", "other", "shared"]), SIZES), max_size=12))
 async def test_each_reader_gets_events_and_its_own_responses_in_order(
     tmp_path_factory: pytest.TempPathFactory, items: list[tuple[str, int]]
 ) -> None:
@@ -82,8 +82,9 @@ async def test_each_reader_gets_events_and_its_own_responses_in_order(
         if kind == "event":
             expected.append(add_event(journal, "é" * size))
         else:
-            line = add_response(journal, 7 if kind == "own" else 8, "y" * size)
-            expected += [line] if kind == "own" else []
+            to = {"own": (7,), "other": (8,), "shared": (9, 7, 8)}[kind]
+            line = add_response(journal, *to, text="y" * size)
+            expected += [] if kind == "other" else [line]
     assert read_all(journal, from_start(journal)) == b"".join(expected)
     journal.close()
     again = Journal(folder)
@@ -96,10 +97,11 @@ async def test_readers_that_keep_up_share_what_is_found_and_get_their_own_respon
     readers = {number: from_start(journal, number, has_cursors=number == 9) for number in (7, 8, 9)}
     for turn in range(30):
         event = add_event(journal, str(turn))
-        line = add_response(journal, 7, str(turn))
-        assert read_all(journal, readers[7]) == event + line
+        line = add_response(journal, 7, text=str(turn))
+        shared = add_response(journal, 9, 7, text=f"both {turn}")
+        assert read_all(journal, readers[7]) == event + line + shared
         numbered = b'{"seq":%d,' % (turn + 1) + event[1:]
-        assert (read_all(journal, readers[8]), read_all(journal, readers[9])) == (event, numbered)
+        assert (read_all(journal, readers[8]), read_all(journal, readers[9])) == (event, numbered + shared)
         assert readers[9].cursor.seq == turn + 1
 
 
@@ -220,7 +222,7 @@ async def test_an_epoch_is_never_used_again(tmp_path: Path) -> None:
 async def test_what_a_crash_has_left_incomplete_is_removed(journal: Journal, tmp_path: Path, damage: str) -> None:
     line = add_event(journal, "kept")
     if damage == "half a response":
-        journal.append(response_head(7, 1000) + b'{"id":"1"}\n')
+        journal.append(addressed((7,), 1000) + b'{"id":"1"}\n')
     journal.close()
     (segment,) = (tmp_path / "a").glob("*.jsonl")
     with segment.open("ab") as file:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.rpc.host.attached import PROGRAM, TIMEOUT_S, Connection, HostProcess, Record, environment_of, started
@@ -47,6 +48,46 @@ def delegate(connection: Connection) -> Record:
     listed: Record
     (listed,) = connection.ask({"id": "l", "type": "list_agents"})["data"]["agents"]
     return listed
+
+
+def shown_of(records: Sequence[Record]) -> list[Record]:
+    return [each for each in records if each["type"] == "subagent_event"]
+
+
+def test_each_client_is_shown_a_sub_agent_from_when_it_asks_and_the_others_are_not(folder: Path) -> None:
+    """R-SUB-09, R-HST-01: what others ask for changes neither what a client is sent nor the numbers of its events."""
+    hello = {"id": "h", "type": "hello", "subagents": True}
+    with (
+        started(folder, environment_of(folder)) as host,
+        host.attach(start=words_of(folder), has_cursors=True) as other,
+        host.attach(start=()) as first,
+    ):
+        journal = other.record()["journal"]
+        first.ask(hello)
+        other.send({"id": "p", "type": "prompt", "message": "delegate"})
+        of_first: list[Record] = [{}]
+        while of_first[-1].get("event", {}).get("toolName") != "bash":
+            of_first += first.until(type="subagent_event")
+        with host.attach(start=(), has_cursors=True) as late:
+            late.send(hello)
+            of_late = late.until(type="response", id="h")
+            working = shown_of(of_late)
+            host.ask(AgentAction("stop", of_first[-1]["agentId"]))
+            of_first += first.until(type="tool_execution_end", toolName="subagent")
+            of_late += late.until(type="tool_execution_end", toolName="subagent")
+            late.ask({"id": "n", "type": "hello", "subagents": False})
+        of_other = other.until(type="tool_execution_end", toolName="subagent")
+        with host.attach(start=(), since=f"{journal}.1:0") as again:
+            of_again = again.until(seq=of_other[-1]["seq"])
+
+    numbered = [each["seq"] for each in of_other if each["type"] != "response"]
+    assert list(range(1, len(numbered) + 1)) == numbered
+    assert [] == shown_of(of_other) == shown_of(of_again)
+    assert ["running"] == [each["agent"]["state"] for each in working]
+    for each in (of_first, of_late):
+        assert ["running", "cancelled"] == [one["agent"]["state"] for one in shown_of(each[1:]) if "agent" in one]
+        assert "agent" in shown_of(each[1:])[0]
+        assert not any("seq" in one for one in shown_of(each[1:]))
 
 
 def row_of(host: HostProcess) -> Record:

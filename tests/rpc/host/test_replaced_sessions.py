@@ -1,4 +1,7 @@
-"""An agent returns in the session in which it has accepted a message, whatever is killed right after. R-HST-06."""
+"""An agent returns in the session in which it has accepted a message, whatever is killed right after.
+
+Rules R-HST-06, R-HST-10.
+"""
 
 import os
 import signal
@@ -6,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.rpc.host.attached import Connection, HostProcess, environment_of, started
+from tests.rpc.host.attached import OFFLINE, Connection, HostProcess, environment_of, started
 
 from pinnace_rpc.host.protocol import AgentAction, ListAgents
 
@@ -80,6 +83,35 @@ def test_a_killed_host_is_followed_by_one_that_knows_the_session(folder: Path) -
         host.process.wait()
     with started(folder, environment) as host, host.attach(start=()) as client:
         assert ["second"] == texts(client)
+
+
+def test_a_new_agent_whose_session_cannot_be_kept_does_not_start(folder: Path) -> None:
+    """The error names the reason. It starts when there is none, and a host that is killed forgets nothing."""
+    environment = environment_of(folder)
+    obstacle = folder / "agent" / "host" / "agents" / "main" / "agent.json.new"
+    prompt = {"id": "p", "type": "prompt", "message": "first"}
+    with started(folder, environment) as host:
+        obstacle.mkdir(parents=True)
+        obstacle.parent.chmod(0o700)
+        with host.attach() as client:
+            client.send(prompt)
+            ended = client.ended()
+            answers = client.rest()
+        with host.attach(start=(*OFFLINE, "--no-session")) as client:
+            assert client.ask({"id": "s", "type": "get_state"})["success"]  # it has no session to be forgotten
+            host.ask(AgentAction("stop", "main"))
+        obstacle.rmdir()
+        with host.attach() as client:
+            assert client.ask(prompt)["success"]
+            client.until(type="agent_settled")
+            host.process.kill()
+            host.process.wait()
+    with started(folder, environment) as host, host.attach(start=()) as client:
+        assert ["first"] == texts(client)
+
+    assert 1 == ended.exit_code
+    assert f"the host can't keep which session the agent has: {obstacle.with_suffix('')}: Is a directory" == ended.error
+    assert [] == answers  # nothing was accepted
 
 
 def test_a_session_that_cannot_be_named_replaces_none(host: HostProcess) -> None:

@@ -252,3 +252,18 @@ def prompts(pi: HomedAgent) -> list[dict[str, Any]]:
     """Return the commands that are prompts of the server."""
     commands = pi.request({"type": "get_commands"})["data"]["commands"]
     return [each for each in commands if each["name"].startswith("mcp__hostile__")]
+
+
+def test_prompts_that_can_not_be_listed_are_warned_of(with_servers: Start) -> None:
+    """R-WRN-01: on the surfaces that other failures of a server have."""
+    pi = with_servers({"hostile": limited("refuses-prompts")}, [BUILT_IN, {"text": "fine"}])
+    prompt(pi, "go")
+    text = "MCP server hostile: its prompts can't be listed: "
+    notified = pi.wait({"type": "extension_ui_request", "notifyType": "warning", "message": lambda it: text in it})
+    warnings = pi.request({"type": "get_state"})["data"]["warnings"]
+
+    assert "no prompts today" in notified["message"]
+    assert [("mcp", "hostile", notified["message"])] == [
+        (each["kind"], each["source"], each["text"]) for each in warnings if text in each["text"]
+    ]
+    pi.check_end()

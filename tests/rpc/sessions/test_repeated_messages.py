@@ -1,6 +1,7 @@
 """A message that a client sends again with the same `messageId` is delivered at most once, in the life of a session."""
 
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -125,6 +126,27 @@ def test_a_repetition_of_a_message_that_an_extension_is_handling_is_not_handled_
     pi = agent([], "-e", str(extension), "--continue", again=pi)
     assert handled == pi.request(message)["data"]
     assert "1" == (tmp_path / "calls").read_text()
+
+
+def test_a_command_that_is_not_in_the_session_is_executed_with_a_warning(agent: AgentStarter, tmp_path: Path) -> None:
+    """R-QUE-14, R-WRN-01: the disk that fails holds it up as little as it hides that."""
+    extension = tmp_path / "handling.py"
+    extension.write_text(HANDLING)
+    pi = agent([{"text": "one"}], "-e", str(extension), has_session=True, is_checked=False)
+    pi.ask("prompt", message="one")
+    pi.wait(SETTLED)
+    size = Path(pi.ask("get_state")["sessionFile"]).stat().st_size
+    resource.prlimit(pi.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    answered = pi.ask("prompt", message="/count", messageId="M")
+    warned = [{**each, "type": "warning"} for each in pi.ask("get_state")["warnings"]]
+
+    assert {"disposition": "handled"} == answered
+    assert "1" == (tmp_path / "calls").read_text()
+    assert warned == pi.found({"type": "warning"})
+    (warning,) = warned
+    assert "session" == warning["kind"]
+    assert warning["text"].startswith("A message that an extension has taken may be given to it again after a crash: ")
+    assert "File too large" in warning["text"]
 
 
 def test_the_id_of_a_refused_message_may_be_used_again(agent: AgentStarter) -> None:

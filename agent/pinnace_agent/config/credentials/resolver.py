@@ -163,15 +163,16 @@ class CredentialResolver:
         """Return whether there is a source of credentials for all models of a provider. Runs no command."""
         if provider == OFFLINE_PROVIDER:
             return True
-        has_key = self._key_source(provider) is not None or self._is_ambient(provider)
-        return (has_key or self._has_key(provider, self._catalog.access_of(provider).headers)) and (
-            not unset_variables(provider, self._env_of(provider)) or self._catalog.has_own_address(provider)
+        env = self._env_of(provider)
+        has_key = self._key_source(provider, env) is not None or bool(ambient_variables(provider, env))
+        return (has_key or _has_key(self._catalog.access_of(provider).headers, env)) and (
+            not unset_variables(provider, env) or self._catalog.has_own_address(provider)
         )
 
     def opened_alone(self, provider: str) -> list[str]:
         """Return the ids of the models with a header of their own that carries a key."""
-        own = self._catalog.headers_of(provider)
-        return [model_id for model_id, headers in own.items() if self._has_key(provider, headers)]
+        own, env = self._catalog.headers_of(provider), self._env_of(provider)
+        return [model_id for model_id, headers in own.items() if _has_key(headers, env)]
 
     def opens(self, model: Model) -> bool:
         """Return whether there is a source of credentials for a model. Runs no command, so a request may still fail."""
@@ -189,10 +190,11 @@ class CredentialResolver:
         """Return the same as `credentials`, by the names of provider and model."""
         if provider == OFFLINE_PROVIDER:
             return Credentials()
-        source = self._key_source(provider)
+        env, variables = self._env_of(provider), self._stored(provider).variables()
+        source = self._key_source(provider, env)
         try:
-            key = None if source is None else await self._key_of(provider, source)
-            headers = await self._resolve_headers(provider, model_id)
+            key = None if source is None else await self._key_of(provider, source, env)
+            headers = await self._resolve_headers(provider, model_id, env)
         except _LoginRefused as why:
             text = f"{errors.authentication_failed(provider)}{why}."
             return Credentials(problem=text, is_login_refused=True)
@@ -209,36 +211,22 @@ class CredentialResolver:
         if source is not None and source.is_bearer:
             key = None
         has_header = any(name.lower() in AUTHENTICATION_HEADERS for name in headers)
-        if key is None and not has_header and not self._is_ambient(provider):
+        if key is None and not has_header and not ambient_variables(provider, env):
             return Credentials(problem=self._no_key(provider))
-        variables = self._own_env(provider)
         if source is not None and source.login is not None and source.login.domain:
             variables["enterpriseUrl"] = source.login.domain
         return Credentials(key, headers, variables=variables)
-
-    def _is_ambient(self, provider: str) -> bool:
-        return bool(ambient_variables(provider, self._env_of(provider)))
-
-    def _has_key(self, provider: str, headers: HeaderValues) -> bool:
-        env = self._env_of(provider)
-        return any(
-            name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env) for name, value in headers.items()
-        )
 
     def _stored(self, provider: str) -> StoredKey:
         return self._auth.entries.get(provider, _NO_STORED_KEY)
 
     def _env_of(self, provider: str) -> Mapping[str, str]:
         """Return the environment of a provider: with the variables of its entry in auth.json."""
-        own = self._own_env(provider)
+        own = self._stored(provider).variables()
         return {**self._env, **own} if own else self._env
 
-    def _own_env(self, provider: str) -> dict[str, str]:
-        return self._stored(provider).variables()
-
-    def _key_source(self, provider: str) -> _KeySource | None:
+    def _key_source(self, provider: str, env: Mapping[str, str]) -> _KeySource | None:
         """Return the first source that is configured, without running a command."""
-        env = self._env_of(provider)
         stored = self._stored(provider).key
         described = self._catalog.access_of(provider).api_key
         if provider in self._given:
@@ -265,7 +253,7 @@ class CredentialResolver:
                 return _KeySource(_NO_SECRET, "Google's credentials", is_bearer=True, google=found)
         return None
 
-    async def _key_of(self, provider: str, source: _KeySource) -> str:
+    async def _key_of(self, provider: str, source: _KeySource, env: Mapping[str, str]) -> str:
         if source.login is not None:
             return await self._token_of(provider, source.login)
         if source.google is not None:
@@ -273,7 +261,7 @@ class CredentialResolver:
         if source.is_kept and provider in self._kept:
             return self._kept[provider].reveal()
         try:
-            key = await resolve(source.value, self._env_of(provider))
+            key = await resolve(source.value, env)
         except UnresolvedValue as why:
             raise UnresolvedValue(f"{source.name} can't be used: {why}") from None
         if source.is_kept and is_command(source.value):
@@ -310,8 +298,7 @@ class CredentialResolver:
         except LoginFailed as why:
             raise _LoginRefused(f"\n\n{why}") from None
 
-    async def _resolve_headers(self, provider: str, model_id: str) -> dict[str, str]:
-        env = self._env_of(provider)
+    async def _resolve_headers(self, provider: str, model_id: str, env: Mapping[str, str]) -> dict[str, str]:
         own = self._catalog.headers_of(provider).get(model_id, {})
         headers: dict[str, str] = {}
         for name, value in merge_headers(self._catalog.access_of(provider).headers, own).items():
@@ -328,3 +315,7 @@ class CredentialResolver:
             stored, described = self._stored(provider).key, self._catalog.access_of(provider).api_key
             why = hint(provider, self.login_of(provider), stored, described, self._env_of(provider))
         return no_key(provider, why)
+
+
+def _has_key(headers: HeaderValues, env: Mapping[str, str]) -> bool:
+    return any(name.lower() in AUTHENTICATION_HEADERS and is_configured(value, env) for name, value in headers.items())

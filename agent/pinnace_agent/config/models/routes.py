@@ -15,11 +15,9 @@ import orjson
 from pinnace_agent.config.models.catalog import Catalog
 from pinnace_agent.config.values import literal
 from pinnace_agent.core.diagnostics import Diagnostic, Problem
-from pinnace_agent.core.surroundings import PerAgent, environment
+from pinnace_agent.core.surroundings import CLIENT_ROUTES, PerAgent, environment
 from pinnace_agent.files.relaxed_json import JsonObject
 from pinnace_agent.redaction.policy import Secret
-
-VARIABLE: Final = "PINNACE_PROVIDER_ROUTES"
 
 _PROTOCOLS: Final[Mapping[str, str]] = {
     "anthropic-messages": "anthropic",
@@ -58,7 +56,7 @@ class Routing(NamedTuple):
 
 
 def written(routes: Routes) -> str:
-    """Return routes as the value of `VARIABLE`."""
+    """Return routes as the value of `CLIENT_ROUTES`."""
     return orjson.dumps({name: None if route is None else _json(route) for name, route in routes.items()}).decode()
 
 
@@ -72,13 +70,13 @@ def read_routes(text: str) -> Routes:
         found: dict[str, JsonObject | None] = orjson.loads(text)
         return {name: None if route is None else _route(route) for name, route in found.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{VARIABLE}: must be what an editor's agent passes on") from None
+        raise ValueError(f"{CLIENT_ROUTES}: must be what an editor's agent passes on") from None
 
 
 def taken_variables() -> Mapping[str, str]:
     """Return the routes of this agent as the variable that was taken; empty: it has none."""
     routes = _taken.get()
-    return {VARIABLE: written(routes)} if routes else {}
+    return {CLIENT_ROUTES: written(routes)} if routes else {}
 
 
 def routed(catalog: Catalog, routes: Routes | None = None) -> Catalog:
@@ -89,9 +87,9 @@ def routed(catalog: Catalog, routes: Routes | None = None) -> Catalog:
     """
     if routes is None:
         try:
-            _taken.get().update(read_routes(environment().pop(VARIABLE, "{}")))
+            _taken.get().update(read_routes(environment().pop(CLIENT_ROUTES, "{}")))
         except ValueError as error:
-            catalog = _Routed(catalog, (Diagnostic(VARIABLE, (Problem("", str(error)),), "it is ignored"),))
+            catalog = _Routed(catalog, (Diagnostic(CLIENT_ROUTES, (Problem("", str(error)),), "it is ignored"),))
         routes = _taken.get()
     for provider, route in routes.items():
         if route is not None:

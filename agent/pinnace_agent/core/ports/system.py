@@ -67,6 +67,10 @@ class System(Protocol):
         """Make a folder."""
         ...
 
+    def rmdir(self, path: Place, *, dir_fd: int | None = None) -> None:
+        """Remove a folder, which must be empty."""
+        ...
+
     def getpid(self) -> int:
         """Return the number of the process, for the client."""
         ...

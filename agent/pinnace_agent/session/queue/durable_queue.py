@@ -4,7 +4,6 @@ The statechart decides what is queued and when it is delivered; without a file e
 R-QUE-17.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -35,8 +34,6 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.sessions import SessionOwner
     from pinnace_agent.session.conversation import Session
     from pinnace_agent.session.queue.history import QueueHistory, ReturnedMessage
-
-_log = logging.getLogger("pinnace.session")
 
 
 class CommandIdentity(NamedTuple):
@@ -83,24 +80,32 @@ class _Mark(NamedTuple):
 class DurableQueue:
     """Saves what happens to queued messages, in the file of the session that they belong to."""
 
-    def __init__(self, session: "Session", agent: "SessionOwner", on_released: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: "Session",
+        agent: "SessionOwner",
+        on_released: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
         """Belong to the session of the start; nothing is restored.
 
         Args:
             session: That session.
             agent: Runs jobs, and takes what comes of them.
             on_released: Called when a session may have nothing more to be appended to it by this.
+            warn: Warns the user.
         """
         self._session = session
         self._former = session  # what a replacement returns is marked in its file
         self._agent = agent
         self._on_released = on_released
+        self._warn = warn
         self._returning: set[int] = set()  # the commands whose answer waits for the disk
         self._answering: dict[int, trio.Event] = {}  # those that are being answered: set when they are
         self._returned: dict[int, list[_Mark]] = {}  # by the command, what is in the file, perhaps not on disk
         self._not_returned: dict[int, NotReturned] = {}  # by the command
         self._when_answered: Callable[[], None] | None = None
-        self._has_delivered = False
+        self._when_left_count = 0
         self._history: QueueHistory | None = None  # as far as it was read for repeated messages
         self._handled: set[str] = set()  # messages that extensions have taken, also where that can't be saved
         self._former_entries = 0  # how many entries the session had when this process opened it
@@ -143,6 +148,23 @@ class DurableQueue:
 
         self._answer_after(ref, session, work, lambda: answer(failure))
 
+    def when_left(self, ref: int, then: Callable[[], None]) -> None:
+        """Carry out a command, which can't wait, when a process that leaves the session has left it.
+
+        Later commands that append begin behind it.
+        """
+        session = self._session
+        if self._when_left_count or session.is_being_left:
+            self._when_left_count += 1
+
+            def left() -> None:
+                self._when_left_count -= 1
+                then()
+
+            self._answer_after(ref, session, self.behind_answers(session.wait_until_left), left)
+        else:
+            then()
+
     def _read(self) -> "QueueHistory":
         if self._history is None:
             self._history = read_history(self._session)
@@ -170,7 +192,18 @@ class DurableQueue:
         """Bring a message to the disk and report that: `save_ok` or `save_failed`. At once without a file."""
         if self._session.file is None:
             self._agent.submit(InternalEvent("save_ok", job))
-            return
+        elif self._session.is_being_left:
+            self._agent.start_job(job, partial(self._add_when_left, job, command), "save_failed")
+        elif self._add(job, command):
+            self._agent.start_job(job, partial(self._save, job, command.message_id), "save_failed")
+
+    async def _add_when_left(self, job: int, command: Command) -> None:
+        await self._session.wait_until_left()
+        if self._add(job, command):
+            await self._save(job, command.message_id)
+
+    def _add(self, job: int, command: Command) -> bool:
+        """Append the `add` of a message; return False if that failed, which is reported then."""
         kind: QueueKind = "steer" if command.is_steering else "follow_up"
         message = QueuedMessage(command.message_id, kind, command.text, command.blocks)
         try:
@@ -179,8 +212,8 @@ class DurableQueue:
             if self._is_newest(command.message_id):  # a part of it is in the file, and the rest will be
                 mark_refused(self._session, command.message_id)
             self._fail(job, error)
-            return
-        self._agent.start_job(job, partial(self._save, job, command.message_id), "save_failed")
+            return False
+        return True
 
     def _is_newest(self, message_id: str) -> bool:
         """Whether the newest entry is the `add` of a message."""
@@ -214,13 +247,18 @@ class DurableQueue:
         if message_id is None:
             return self.behind_answers(work)
         session = self._session
-        self._take(message_id, makes_file=True)
+        self._handled.add(message_id)
+        if not (is_being_left := session.is_being_left):
+            self._take(session, message_id, makes_file=True)
 
         async def saved() -> None:
+            if is_being_left:
+                await session.wait_until_left()
+                self._take(session, message_id, makes_file=True)
             try:
                 await session.sync()
             except SaveError as error:
-                _log.warning("a crash may let a command of an extension be repeated: %s", error.text)
+                self._warn_of_repetition(error)
             await work()
 
         return self.behind_answers(saved)
@@ -228,31 +266,18 @@ class DurableQueue:
     def handled(self, message_id: str | None) -> None:
         """An extension has taken a message, which is answered now."""
         if message_id is not None and self.fate_of(message_id) is None:
-            self._take(message_id, makes_file=False)
+            self._take(self._session, message_id, makes_file=False)
 
-    def _take(self, message_id: str, *, makes_file: bool) -> None:
+    def _take(self, session: "Session", message_id: str, *, makes_file: bool) -> None:
         self._handled.add(message_id)
         self._history = None
         try:
-            mark_handled(self._session, message_id, makes_file=makes_file)
+            mark_handled(session, message_id, makes_file=makes_file)
         except SaveError as error:
-            _log.warning("a message that an extension takes is not in the session: %s", error.text)
+            self._warn_of_repetition(error)
 
-    # Delivering.
-
-    def delivered(self) -> None:
-        """A queued message was appended to the conversation."""
-        self._has_delivered = True
-
-    async def sync_delivered(self) -> None:
-        """Return when delivered messages are on the disk; one that can't be saved has been reported already."""
-        if not self._has_delivered:
-            return
-        self._has_delivered = False
-        try:
-            await self._session.sync()
-        except SaveError as error:
-            _log.warning("a delivered message is not on the disk: %s", error.text)
+    def _warn_of_repetition(self, error: SaveError) -> None:
+        self._warn(f"A message that an extension has taken may be given to it again after a crash: {error.text}")
 
     # Returning.
 

@@ -83,10 +83,10 @@ class Lease:
         self._started = started
 
     @classmethod
-    def take(cls, path: Path) -> "Lease":
+    def take(cls, path: Path, *, waits_for_name: bool = True) -> "Lease":
         """Take the lease of a session file, which need not exist; its folder must.
 
-        Waits for nothing but the name of a new holder.
+        Waits for nothing but the name of a new holder, and for that only if it may.
 
         Raises:
             LeaseHeld: Another process has it, or this one under another `Lease`.
@@ -97,13 +97,13 @@ class Lease:
             try:
                 return cls._try(path)
             except LeaseHeld as held:
-                if held.holder is not None or waited_s >= _NAMING_S:
+                if held.holder is not None or not waits_for_name or waited_s >= _NAMING_S:
                     raise
             waited_s += _pause(_NAMING_POLL_S)
 
     @classmethod
     def _try(cls, path: Path) -> "Lease":
-        sidecar = path.with_name(f"{path.name}.lease")
+        sidecar = sidecar_of(path)
         for _ in range(_MAX_TRIES):
             descriptor = _open(sidecar)
             if descriptor is None:
@@ -191,6 +191,11 @@ async def take_lease(path: Path, timeout_s: float, *, waits_for_all: bool = True
         await trio.sleep(_POLL_S)
 
 
+def sidecar_of(path: Path) -> Path:
+    """Return where the lease of a session file is."""
+    return path.with_name(f"{path.name}.lease")
+
+
 def _pause(duration_s: float) -> float:
     PAUSE.get()(duration_s)
     return duration_s
@@ -218,7 +223,7 @@ def _lock(descriptor: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise LeaseHeld(path, _read_holder(descriptor)) from None
+        raise LeaseHeld(path, read_holder(descriptor)) from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -246,7 +251,8 @@ def _sign(descriptor: int, started: str, *, is_ending: bool = False) -> None:
         os.ftruncate(descriptor, len(content))
 
 
-def _read_holder(descriptor: int) -> Holder | None:
+def read_holder(descriptor: int) -> Holder | None:
+    """Return who has signed an open sidecar; None: no process that runs."""
     try:
         content = os.pread(descriptor, _MAX_CONTENT_BYTES, 0)
         fields: object = json.loads(content.partition(b"\n")[0])

@@ -4,7 +4,7 @@ Protocols and values only: a starter starts processes, a supervisor decides when
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import trio
 
@@ -13,11 +13,6 @@ EpochReason = Literal["host", "crash", "sleep", "upgrade"]
 
 OnCrash = Literal["pause", "continue"]
 """What the process after a crash does with queued messages: wait for the next accepted message, or deliver them."""
-
-
-OF_CONNECTION: Final = frozenset({"PINNACE_MCP_SERVERS", "PINNACE_PROVIDER_ROUTES"})
-"""Variables of what a client wants for as long as it is there: the MCP servers of an editor, and where it sends the
-requests to providers."""
 
 
 class AgentLaunch(NamedTuple):
@@ -32,7 +27,10 @@ class AgentLaunch(NamedTuple):
 
     def without_client(self) -> "AgentLaunch":
         """Return what a later process is started with, when the client that has brought this is gone."""
-        kept = {name: value for name, value in self.environment.items() if name not in OF_CONNECTION}
+        # With the first client that leaves: the host loads nothing of the agent before.
+        from pinnace_agent.core.surroundings import CLIENT_ROUTES, CLIENT_SERVERS
+
+        kept = {name: value for name, value in self.environment.items() if name not in (CLIENT_ROUTES, CLIENT_SERVERS)}
         return self if len(kept) == len(self.environment) else self._replace(environment=kept)
 
 

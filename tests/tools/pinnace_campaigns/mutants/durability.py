@@ -183,8 +183,8 @@ HOSTED_MUTANTS: Final = (
         "commands-before-the-details",
         "The agent takes commands before it is on the disk which session it has.",
         f"{_HOST}/agent.py",
-        "            await self._flush_details()\n",
-        "            pass\n",
+        "        if not self._is_kept:  # of a new agent",
+        "        if False:  # of a new agent",
     ),
     _fault(
         "commands-are-not-noted",
@@ -225,8 +225,8 @@ HOSTED_MUTANTS: Final = (
         "a-command-of-an-extension-is-repeated",
         "The session does not know that an extension's command handles a message, which is given to it again.",
         _QUEUE,
-        "        self._take(message_id, makes_file=True)\n",
-        "        pass\n",
+        "session.is_being_left):\n            self._take(session, message_id, makes_file=True)\n",
+        "session.is_being_left):\n            pass\n",
     ),
 )
 """Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""

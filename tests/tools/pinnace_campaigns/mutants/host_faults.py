@@ -50,7 +50,7 @@ HOST_MUTANTS: Final = (
         "everything-is-sent-again",
         "After a crash of its agent every open command of a named client is executed again.",
         _AGENT,
-        "is_repeatable = (command.name in routing.SAFE and not _offers_files(command)) or (",
+        "is_repeatable = command.name in routing.SAFE or (",
         "is_repeatable = True or (",
         f"{_REPEATS}test_a_command_that_a_crash_of_the_agent_cut_is_unknown_for_ever",
         (),

@@ -35,9 +35,9 @@ OF_AGENT: Final = (
     _fault(
         "request_before_sync",
         "The model is asked before the delivery is on disk.",
-        _QUEUE,
-        "        if not self._has_delivered:\n            return\n",
-        "        return\n",
+        "agent/pinnace_agent/engine/run_job.py",
+        "            await self._session.sync()  # what a model answers to must not be lost when the answer is there\n",
+        "            pass\n",
     ),
     _fault(
         "clear_not_synced",
@@ -144,9 +144,9 @@ OF_HOST: Final = (
         "answer_to_other_client",
         "An answer goes to another connection than the one that waits for it.",
         _AGENT,
-        "            self.journal.append(response_head(connection, len(line)) + line, to=(connection,))\n",
+        "            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))\n",
         "            connection = max(self.connections)\n"
-        "            self.journal.append(response_head(connection, len(line)) + line, to=(connection,))\n",
+        "            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))\n",
     ),
     _fault(
         "ids_shared",

@@ -12,6 +12,7 @@ HOST_STEPS: Final = 300_000
 MORE_STEPS: Final[Mapping[str, int]] = {
     "prompt_survives_abort": 350_000,
     "open_not_synced": 350_000,
+    "request_before_sync": 400_000,
     "epoch_not_synced": 400_000,
     "sleeps_at_work": 3_000_000,
     "a-command-dies-with-its-connection": 400_000,
@@ -63,7 +64,6 @@ CAN_NOT_SHOW: Final[Mapping[str, str]] = {
     "a-pipe-stays-open": "The pipes of an agent are in memory: they have no descriptors.",
     "withdrawn_slot_lifts_pause": "Nothing is queued while a text is saved that an abort returns: all others "
     "wait behind it.",
-    "request_before_sync": "Nothing comes of it: each request waits for all that is in the session's file once more.",
 }
 """Why each of these can't."""
 
@@ -71,6 +71,7 @@ FOUND_OF_MODEL: Final = frozenset(
     """
     clear_not_synced refused_is_known duplicate_starts_run restored_runs late_fsync_lifts_pause abort_spares_delivery
     refusal_not_synced clear_forgets prompt_survives_abort open_not_synced
+    request_before_sync
     """.split()
 )
 """Faults of the model that concern the agent, by the histories of agents, each within `AGENT_STEPS`."""

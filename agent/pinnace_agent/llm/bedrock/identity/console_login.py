@@ -5,7 +5,6 @@ session), and how they are refreshed: the sign-in service is asked with a proof 
 (DPoP, RFC 9449; ES256), which needs `cryptography`, the extra `bedrock`. Source: botocore 1.44, `LoginProvider`.
 """
 
-import base64
 import json
 import re
 import time
@@ -18,6 +17,7 @@ from typing import Final
 import trio
 
 from pinnace_agent.core.json_access import as_amount, as_object, as_text
+from pinnace_agent.core.signed_claims import CryptographyMissing, base64url, load_private_key, signed_claims
 from pinnace_agent.files.paths import expand_home
 from pinnace_agent.files.relaxed_json import JsonObject
 from pinnace_agent.llm.bedrock.identity.asking import Expiring, Question, ask, check_address, read_keys, refusal
@@ -115,33 +115,27 @@ def _proof(pem: str, url: str, place: str) -> str:
         Unusable: The key can't sign, or `cryptography` is missing.
     """
     try:
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-    except ImportError:
-        from pinnace_agent.core.installing import how_to_install
-
+        key = load_private_key(pem, "bedrock")
+    except CryptographyMissing as missing:
         text = "the keys have expired, and a refresh signs with the package cryptography, of the extra `bedrock`"
-        raise Unusable(f"{place}: {text}: {how_to_install('bedrock')}") from None
-    try:
-        key = load_pem_private_key(pem.encode(), password=None)
-    except (ValueError, TypeError):  # their texts may quote the key
-        key = None
+        raise Unusable(f"{place}: {text}: {missing}") from None
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Unusable(f"{place}: dpopKey of the stored login must be a key of the curve P-256 in PEM")
     point = key.public_key().public_numbers()
     public = {"kty": "EC", "x": _number(point.x), "y": _number(point.y), "crv": "P-256"}
     head = {"typ": "dpop+jwt", "alg": "ES256", "jwk": public}
     claims = {"htm": "POST", "htu": url, "iat": int(time.time()), "jti": str(uuid.uuid4())}
-    signed = ".".join(_encoded(json.dumps(each, separators=(",", ":")).encode()) for each in (head, claims))
-    numbers = decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-    return f"{signed}.{_encoded(b''.join(each.to_bytes(_COORDINATE_BYTES) for each in numbers))}"
+
+    def sign(data: bytes) -> bytes:
+        numbers = decode_dss_signature(key.sign(data, ec.ECDSA(hashes.SHA256())))
+        return b"".join(each.to_bytes(_COORDINATE_BYTES) for each in numbers)
+
+    return signed_claims(head, claims, sign)
 
 
 def _number(value: int) -> str:
-    return _encoded(value.to_bytes(_COORDINATE_BYTES))
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    return base64url(value.to_bytes(_COORDINATE_BYTES))

@@ -16,7 +16,7 @@ from pinnace_fuzz.records import Record, parse_record
 from pinnace_fuzz.session_verdict import entries_of, find_damage, text_of
 
 _SEGMENT: Final = re.compile(r"(\d{10})-\d{15}-(\d{20})\.jsonl")
-_RESPONSE: Final = re.compile(rb'\{"to":\d+,"length":(\d+) *\}\n')
+_ADDRESSED: Final = re.compile(rb'\{"to":(?:\d+|\[[\d,]+\]),"length":(\d+) *\}\n')
 _UNDECIDED: Final = frozenset({"outcome_unknown", "agent_restarted"})
 
 
@@ -248,7 +248,7 @@ def _kept(files: Mapping[str, bytes]) -> tuple[Mapping[tuple[int, int], Record],
             continue
         at = 0
         while at < len(data):
-            if head := _RESPONSE.match(data, at):
+            if head := _ADDRESSED.match(data, at):
                 at = head.end() + int(head[1])
                 continue
             end = data.find(b"\n", at)
