@@ -18,7 +18,6 @@ import trio
 from pinnace_agent.config.configuration import Configuration
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.core.ports.children import (
-    ASKED_BY,
     MESSAGE_WORDS,
     TASK_WORDS,
     ChildNotSaved,
@@ -61,7 +60,7 @@ from pinnace_rpc.subagents.rights import (
     check_state,
     child_start,
 )
-from pinnace_spec.records.messages import ApprovalMode, Model
+from pinnace_spec.records.messages import ASKED_BY, ApprovalMode, Model
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.limits import MAX_QUEUED_MESSAGES
 

@@ -18,8 +18,6 @@ TASK_WORDS: Final = "Task: "
 """Before the task of an agent in its conversation: with words before it, it is no command, template or skill."""
 MESSAGE_WORDS: Final = "Message: "
 """Before a message to one that works, likewise."""
-ASKED_BY: Final = "\n\nAsked by the sub-agent "
-"""Before the id of one at the end of a question about its call, which the user of the agent above it is asked."""
 
 
 class ChildRequest(NamedTuple):
