@@ -284,7 +284,7 @@ class OpenCommands:
 
             self._started = StartedAgents(agent, is_ending=self.is_ending)
         if pending.name == "start_agent":
-            self._started.start(cast("cmd.StartAgent", pending.command), answer)
+            self._started.start(ref, cast("cmd.StartAgent", pending.command), answer)
         else:
             self._started.wait(cast("cmd.WaitAgent", pending.command), answer)
 

@@ -6,6 +6,7 @@ sub-agent has ended or the time for it is over. Has no access to lines and ids o
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.children import ChildAgents
     from pinnace_agent.engine.ports import AgentReads
     from pinnace_agent.session.conversation import Session
+    from pinnace_agent.session.store.save_error import SaveError
     from pinnace_spec.records import commands as cmd
 
 Outcome = Mapping[str, object] | errors.ProtocolError
@@ -45,10 +47,11 @@ class StartedAgents:
         self._is_ending = is_ending
         self._done: Callable[[], None] | None = None
 
-    def start(self, command: "cmd.StartAgent", answer: OnAnswer) -> None:
+    def start(self, ref: int, command: "cmd.StartAgent", answer: OnAnswer) -> None:
         """Start a sub-agent; for a task that was named and has one, none is started again.
 
         Args:
+            ref: The command.
             command: Its fields.
             answer: Takes the data of the answer, or the error. Perhaps at once.
 
@@ -61,13 +64,13 @@ class StartedAgents:
         if name is not None and (waiting := self._starting.get(name)) is not None:
             waiting.append(answer)
             return
-        known = (each for each in shown_agents_of(agent, agent.session) if each.get("messageId") == name)
-        if name is not None and (found := next(known, None)) is not None:
-            answer({"agent": found})
+        known = () if name is None else shown_agents_of(agent, agent.session)
+        if (found := next((each for each in known if each.get("messageId") == name), None)) is not None:
+            agent.when_saved(ref, partial(_answer_known, found, answer))  # a process that was killed may have begun it
             return
-        children = self._made_children()
         if not command.task.strip():
             raise errors.ClientError(errors.invalid_field("start_agent", "task", errors.NO_TEXT))
+        children = self._made_children()
         if (refusal := agent.toolbox.refusal) is not None:
             raise errors.ClientError(errors.tool_not_executed(refusal), errors.ErrorCode.REFUSED_BY_EXTENSION)
         request = ChildRequest(
@@ -176,6 +179,13 @@ def _last_answer(file: str) -> str | None:
     answers = (each for each in session.newest_first() if each["role"] == "assistant")
     texts = ("".join(block["text"] for block in each["content"] if block["type"] == "text") for each in answers)
     return next((text for text in texts if text), None)
+
+
+def _answer_known(found: Mapping[str, object], answer: OnAnswer, failure: "SaveError | None") -> None:
+    if failure is None:
+        answer({"agent": found})
+    else:
+        answer(errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED))
 
 
 def _outcome(result: Mapping[str, object] | ChildRefused | None, *, is_ending: bool) -> Outcome:

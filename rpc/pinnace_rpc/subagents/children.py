@@ -208,7 +208,6 @@ class Children:
         running.on_started = lambda: report(shown_child(running.begun, session.path))
 
         async def work() -> None:
-            TRACE_VARIABLES.set({})  # it belongs to no call, also where one is at work as it is started
             if limits:
                 running.limit_s = min(limits)
                 running.cancellation.deadline = trio.current_time() + min(limits)
