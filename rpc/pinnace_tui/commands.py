@@ -30,10 +30,12 @@ Answer = TypeVar("Answer")
 # Of extensions, templates and skills (`skill:name`), and not the beginning of a path.
 _COMMAND_NAME: Final = re.compile(r"/([\w:.-]+)(?:\s|$)")
 # Those of an extension take precedence: it may bring a provider's login, or have had its command first.
-_YIELDING: Final = frozenset({"login", "logout", "message"})
+_YIELDING: Final = frozenset({"login", "logout", "message", "agent"})
 # A page of `list_sessions`, and how many of them a list has.
 _SESSIONS_A_PAGE: Final = 100
 _MOST_PAGES: Final = 20
+# Characters of the end of a sub-agent's id, as lists of agents show it.
+_SHORT_ID: Final = 8
 
 
 class Terminal(Protocol):
@@ -108,6 +110,7 @@ class Commands:
             "compact": ("summarise the conversation", self.compact),
             "queue": ("edit, move or remove a queued message", self.queue),
             "approval": ("choose which tool calls ask first", self.approval),
+            "agent": ("have a sub-agent do a task beside the conversation", self.agent),
             "message": ("give a message to a sub-agent that works", self.message),
             "export": ("write the session as a page", self.export),
             "copy": ("copy the last answer", self.copy),
@@ -224,6 +227,29 @@ class Commands:
             terminal.give_back(await change_queue(terminal.client, change))
             chosen = messages[place].identity
             place = next((row for row, each in enumerate(change(messages)) if each.identity == chosen), place)
+
+    async def agent(self, task: str) -> None:
+        """Start a sub-agent, and show its answer when it has ended; others go on meanwhile."""
+        terminal = self._terminal
+        if not task:
+            answer = await terminal.ask(EditorDialog("Task of the sub-agent", ""))
+            if answer is None or not answer.strip():
+                return
+            task = answer.strip()
+        try:
+            started = await terminal.client.start_agent(task)
+        except Exception:
+            terminal.give_back([task])
+            raise
+        identity = started["agent"]["agentId"]
+        name = f"sub-agent {identity[-_SHORT_ID:]}"
+        terminal.transcript.notice(f"{name} works: {_line(task)}")
+        ended = await terminal.client.wait_agent(identity)
+        why = ended["agent"].get("error")
+        state = ended["agent"]["state"] + (f": {why}" if why else "")
+        is_done = state == "completed"
+        answered = f"\n{ended['text']}" if ended["text"] else ""
+        terminal.transcript.notice(f"{name} {state}: {_line(task)}{answered}", "info" if is_done else "warning")
 
     async def message(self, wanted: str) -> None:
         """Give a message to a sub-agent that works: to one that is named, or from the list."""

@@ -10,6 +10,8 @@ export type Command =
   | AbortCommand
   | AbortRetryCommand
   | AbortToolCommand
+  | StartAgentCommand
+  | WaitAgentCommand
   | CancelAgentCommand
   | MessageAgentCommand
   | BashCommand
@@ -118,6 +120,8 @@ export type Response =
   | AbortResponse
   | AbortRetryResponse
   | AbortToolResponse
+  | StartAgentResponse
+  | WaitAgentResponse
   | CancelAgentResponse
   | MessageAgentResponse
   | BashResponse
@@ -289,8 +293,8 @@ export interface BranchCommand {
 }
 
 /**
- * End one sub-agent of the session; its call ends with an error result, and the run continues.
- * Rules: C-11, C-9, R-HST-08, R-HST-09, R-ORD-01, R-SET-03, R-SUB-08.
+ * End one sub-agent of the session; the call that has started it ends with an error result.
+ * Rules: C-11, C-9, R-HST-08, R-HST-09, R-ORD-01, R-SET-03, R-SUB-08, R-SUB-13.
  * This program's alone.
  */
 export interface CancelAgentCommand {
@@ -706,7 +710,7 @@ export interface HelloCommand {
 
 /**
  * List the sub-agents that the session has started, on all branches, in the order in which they began.
- * Rules: C-11, C-9, R-SUB-07, R-SUB-10.
+ * Rules: C-11, C-9, R-SUB-07, R-SUB-10, R-SUB-14.
  * This program's alone.
  */
 export interface ListAgentsCommand {
@@ -1078,6 +1082,32 @@ export interface SetToolApprovalCommand {
 }
 
 /**
+ * Start a sub-agent that does a task beside the runs of the session; `wait_agent` returns its answer.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-04, R-SUB-13.
+ * This program's alone.
+ */
+export interface StartAgentCommand {
+  /** The type of the record. */
+  type: "start_agent";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** All that it gets; no skill, template or command in it is expanded. */
+  task: string;
+  /** Its model, as `provider/id`; that of the session by default. */
+  model?: string | null;
+  /** Its tools, some of those that are active in this agent; all of them by default. */
+  tools?: string[] | null;
+  /** A folder within the folder of the session, which is the default. */
+  cwd?: string | null;
+  /** The most answers that it may give; as many as a run of this agent by default. */
+  maxTurns?: number | null;
+  /** Seconds after which it is ended; as many as a run of this agent may take by default. */
+  timeout?: number | null;
+  /** A name for the task: repeated with the same one, no other sub-agent is started for it. */
+  messageId?: string | null;
+}
+
+/**
  * Queue a message that is delivered before the model's next answer.
  * Rules: C-1, C-11, C-4, C-9, R-EXT-03, R-EXT-04, R-MSG-09, R-OLD-01, R-ORD-01, R-PRM-03, R-PRM-09, R-QUE-01, R-QUE-02, R-QUE-07, R-QUE-11, R-QUE-12.
  * Since 0.32.0.
@@ -1152,6 +1182,22 @@ export interface UiSurfaceInputCommand {
   closed?: boolean | null;
   /** What is to be drawn, for the width in `columns`; replaces what the client has sent for this surface before. */
   item?: SurfaceItem | null;
+}
+
+/**
+ * Wait until a sub-agent of the session has ended, and return what became of it, and its last answer.
+ * Rules: C-11, C-9, R-ORD-01, R-SET-03, R-SUB-14.
+ * This program's alone.
+ */
+export interface WaitAgentCommand {
+  /** The type of the record. */
+  type: "wait_agent";
+  /** Comes back with the answer. Any text; a number or null is tolerated. */
+  id?: string | number | null;
+  /** The sub-agent, as `list_agents` names it. */
+  agentId: string;
+  /** Seconds after which it is answered all the same, with the state that the sub-agent has then. */
+  timeout?: number | null;
 }
 
 /**
@@ -2080,6 +2126,23 @@ export interface SetToolApprovalResponse {
 }
 
 /**
+ * `start_agent` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface StartAgentResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "start_agent";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: AgentStarted;
+}
+
+/**
  * `steer` was carried out, or accepted.
  * Since 0.32.0.
  */
@@ -2132,6 +2195,23 @@ export interface UiSurfaceInputResponse {
   command: "ui_surface_input";
   /** True: executed or accepted. False: rejected, and nothing has changed. */
   success: true;
+}
+
+/**
+ * `wait_agent` was carried out, or accepted.
+ * This program's alone.
+ */
+export interface WaitAgentResponse {
+  /** The type of the record. */
+  type: "response";
+  /** The command's, if it had one. */
+  id?: string | number | null;
+  /** The command that is answered. */
+  command: "wait_agent";
+  /** True: executed or accepted. False: rejected, and nothing has changed. */
+  success: true;
+  /** What the command returns. */
+  data: AgentResult;
 }
 
 /**
@@ -2893,8 +2973,10 @@ export interface Warning {
 export interface AgentInfo {
   /** The id of its session. */
   agentId: string;
-  /** The call of `subagent` that has started it, and ends with it. */
-  toolCallId: string;
+  /** The call of `subagent` that has started it, and ends with it; absent where a client has (`start_agent`). */
+  toolCallId?: string;
+  /** The name of its task, where a client has given one. */
+  messageId?: string;
   /** The beginning of its task. */
   task: string;
   /** `failed`: its run or its process has failed. `interrupted`: the process that had started it has ended. */
@@ -2909,6 +2991,8 @@ export interface AgentInfo {
   sessionFile?: string;
   /** All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then). */
   usage?: Usage;
+  /** Why it has not completed its task, where that is known. */
+  error?: string;
   /** Those that it was given while it worked, in their order; absent without any. */
   messages?: AgentMessage[];
 }
@@ -2929,6 +3013,20 @@ export interface AgentMessageAccepted {
   messageId: string;
   /** `accepted` the first time, or `returned` if its sub-agent has ended meanwhile; of one that is repeated, what became of it. */
   state: "accepted" | "delivered" | "returned";
+}
+
+/** What became of a sub-agent. */
+export interface AgentResult {
+  /** As `list_agents` has it; `running` only where `timeout` was shorter, or another process has its session. */
+  agent: AgentInfo;
+  /** Its last answer; null if it has given none. */
+  text: string | null;
+}
+
+/** A sub-agent that a client has started. */
+export interface AgentStarted {
+  /** As `list_agents` has it; of a task that is repeated, in the state that its sub-agent has. */
+  agent: AgentInfo;
 }
 
 /** Something that the user has to know, and that does not end the process. */
@@ -3360,7 +3458,7 @@ export interface Entries {
 }
 
 /** What went wrong, for programs: `errorCode` beside the text in `error`. */
-export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "provider_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "agent_not_found" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
+export type ErrorCode = "parse_error" | "invalid_command" | "unknown_command" | "invalid_field" | "not_implemented" | "too_late" | "busy" | "queue_full" | "compacting" | "not_queueable" | "no_model" | "no_api_key" | "authentication_failed" | "model_not_found" | "tool_not_found" | "provider_not_found" | "already_compacted" | "nothing_to_compact" | "compaction_cancelled" | "compaction_in_progress" | "compaction_failed" | "aborted" | "shutting_down" | "entry_not_found" | "agent_not_found" | "agent_refused" | "session_not_found" | "session_unavailable" | "session_not_saved" | "shell_unavailable" | "io_error" | "invalid_configuration" | "refused_by_extension" | "internal_error";
 
 /** A user's message that can be forked from. */
 export interface ForkMessage {
@@ -4564,6 +4662,8 @@ export interface ResponseOf {
   abort: AbortResponse;
   abort_retry: AbortRetryResponse;
   abort_tool: AbortToolResponse;
+  start_agent: StartAgentResponse;
+  wait_agent: WaitAgentResponse;
   cancel_agent: CancelAgentResponse;
   message_agent: MessageAgentResponse;
   bash: BashResponse;

@@ -112,6 +112,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     'docs/rpc.md: → {"id":"4","type":"ui_surface_input","surface":"a1…","columns":76,"item":{"kind":"call",'
     '"name":"todo","id":"call_1","arguments":{"action":"list"}}}': "tests/rpc/extensions/test_items.py",
     'docs/sub-agents.md: → {"id":"1","type":"hello","subagents":true}': "tests/rpc/subagents/test_shown_sub_agents.py",
+    'docs/sub-agents.md: → {"id":"1","type":"start_agent","task":"count the sails","messageId":"sails"}': (
+        "tests/rpc/subagents/test_started_agents.py"
+    ),
     "docs/extensions.md: # pick.py": "tests/rpc/extensions/test_surfaces.py",
     "docs/offline.md: *": "test_offline_page.py",
     "docs/packages.md: *": "installs packages; tests/rpc/packages has its own registry",

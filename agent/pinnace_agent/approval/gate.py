@@ -110,6 +110,7 @@ class ToolApproval:
         self._allowed: set[str] = set()  # by `_identity`
         self._session: weakref.ref[Session] | None = None  # the session that they are allowed in
         self._dialogs: Dialogs | None = None  # where no extension has any
+        self._lasting: Dialogs | None = None  # of what no abort ends
         self._closed: str | None = None
         self.on_mode: Callable[[], None] = _nothing
         """Called when the mode has changed."""
@@ -135,19 +136,36 @@ class ToolApproval:
         """Ask again about every tool, also where a question about it is open now."""
         self._allowed = set()
 
-    async def ask_for(self, title: str, options: Sequence[str], extra: Mapping[str, object]) -> str | None:
-        """Ask the user what an agent that this one has started asks; None: not answered, or there is no user."""
-        return await self._select(title, options, extra) if self._has_user else None
+    async def ask_for(
+        self, title: str, options: Sequence[str], extra: Mapping[str, object], *, is_lasting: bool
+    ) -> str | None:
+        """Ask the user what an agent that this one has started asks; None: not answered, or there is no user.
+
+        Args:
+            title: The question.
+            options: The possible answers.
+            extra: Further fields of the request.
+            is_lasting: Whether an abort leaves the question open, since it does not end that agent.
+        """
+        if not self._has_user:
+            return None
+        if not is_lasting:
+            return await self._select(title, options, extra)
+        dialogs = self._lasting = self._lasting or self._new_dialogs()
+        return await dialogs.select(title, list(options), timeout_s=self._timeout_s, extra=extra)
 
     def answer(self, response: Mapping[str, object]) -> None:
         """Take an `extension_ui_response`."""
-        if self._dialogs is not None:
-            self._dialogs.answer(response)
+        for dialogs in (self._dialogs, self._lasting):
+            if dialogs is not None:
+                dialogs.answer(response)
 
     def default_dialogs(self, *, for_good: bool) -> None:
-        """Refuse the call of an open question, and with `for_good` every later one too."""
+        """Refuse the call of an open question, and with `for_good` every later one too, and those that last."""
         if for_good:
             self._closed = "the client is gone"
+            if self._lasting is not None:
+                self._lasting.close_all(for_good=self._closed)
         if self._dialogs is not None:
             self._dialogs.close_all(for_good=self._closed)
 

@@ -47,6 +47,8 @@ class Configuration(NamedTuple):
     """Every problem in a file but hints, with its place and what was expected; no reload is done with them."""
     others: tuple[Diagnostic, ...] = ()
     """Unknown keys of settings.json, which may be an extension's."""
+    has_trusted_files: bool = False
+    """Whether a project that is trusted has brought files."""
 
 
 def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | None = None) -> Configuration:
@@ -103,6 +105,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
         refusals,
         tuple(text for each in diagnostics for text in each.mistakes()),
         others,
+        trust.is_trusted and bool(trust.gated),
     )
 
 

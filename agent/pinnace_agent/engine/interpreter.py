@@ -41,6 +41,7 @@ from pinnace_statechart.triggers import NO_REPLY, Command, InternalEvent, Trigge
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.approval.gate import ToolApproval
     from pinnace_agent.client_files.requests import ClientRequests
+    from pinnace_agent.core.ports.children import ChildAgents
     from pinnace_agent.core.ports.commands import Client
     from pinnace_agent.core.ports.extensions import ExtensionInstance, Extensions
     from pinnace_agent.engine.navigator import Navigator
@@ -130,6 +131,7 @@ class EffectInterpreter:
         """The name of the theme that the client shows; None: it is unknown."""
         self.tools_expanded = False
         """Whether the client unfolds outputs of tools."""
+        self._shows_children = False
         self._extend = extend
         self.extensions: Extensions | None = extend(self, None)
         """The extensions of the process; None: there are none."""
@@ -335,6 +337,21 @@ class EffectInterpreter:
     def cost_left(self) -> float | None:
         """What the run may cost yet; None: there is no limit."""
         return self._limits.cost_left
+
+    def show_children(self, *, is_wanted: bool) -> None:
+        """Have the client be sent what each agent does that this one starts, or no more."""
+        self._shows_children = is_wanted
+        if self.profile.children is not None:
+            self.profile.children.show(is_wanted=is_wanted)
+
+    def made_children(self) -> "ChildAgents | None":
+        """Return the agents that this one starts, made now if there are none yet; None: it starts none."""
+        profile = self.profile
+        if profile.children is None and profile.make_children is not None:
+            profile.children = profile.make_children()
+            profile.children.follow(self)
+            profile.children.show(is_wanted=self._shows_children)
+        return profile.children
 
     def files_of_call(self, call_id: str) -> "ClientFiles | None":
         """Return the files that the client serves to a call; None: it has never offered any."""

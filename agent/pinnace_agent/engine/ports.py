@@ -11,6 +11,7 @@ import trio
 from pinnace_agent.approval.gate import ToolApproval
 from pinnace_agent.config.credentials.credentials import Credentials
 from pinnace_agent.core.jobs import Jobs
+from pinnace_agent.core.ports.children import ChildAgents
 from pinnace_agent.core.ports.emitter import Emitter
 from pinnace_agent.core.ports.extensions import Extensions
 from pinnace_agent.engine.compaction_job import Compactor
@@ -79,6 +80,14 @@ class AgentReads(Protocol):
 
     def abort_call(self, entry: str) -> bool:
         """End the call whose result will be an entry; return False if it is not being carried out."""
+        ...
+
+    def show_children(self, *, is_wanted: bool) -> None:
+        """Have the client be sent what each agent does that this one starts, from now on, or no more."""
+        ...
+
+    def made_children(self) -> ChildAgents | None:
+        """Return the agents that this one starts, made now if there are none yet; None: it starts none."""
         ...
 
     def offer_files(self, methods: Collection[FileMethod]) -> None:

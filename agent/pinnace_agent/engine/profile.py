@@ -71,7 +71,9 @@ class AgentProfile:
     sandbox: "SandboxReport | None" = None
     """The sandbox of commands; None: there is none."""
     children: "ChildAgents | None" = None
-    """The agents that runs start; None: no tool starts any."""
+    """The agents that this one starts; None: no tool starts any, and no client has started one."""
+    make_children: "Callable[[], ChildAgents] | None" = None
+    """Makes them for the first one that a client starts; None: clients start none."""
     has_user: bool = False
     """Whether a client can answer questions."""
     draws_surfaces: bool = False

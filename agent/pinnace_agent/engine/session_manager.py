@@ -1,8 +1,8 @@
 """The current session: appends to it, its durability, and its replacement.
 
 Performs the effects of a session and reports their outcomes. Each file has at most one task that brings it to the disk;
-only effects whose order demands it wait for that task. Former sessions live until the shells that were admitted in them
-have ended. Rules R-SES-05 to R-SES-08, R-SES-16, R-SES-17, C-10.
+only effects whose order demands it wait for that task. Former sessions live until the shells and the agents that were
+started in them have ended. Rules R-SES-05 to R-SES-08, R-SES-16, R-SES-17, C-10.
 """
 
 import logging
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from pinnace_agent.core.jobs import ABORT_GRACE_S
 from pinnace_agent.core.ports.emitter import Emitter, extension_error
 from pinnace_agent.core.user_warnings import Notice
 from pinnace_agent.engine.profile import AgentProfile
@@ -196,6 +197,10 @@ class SessionManager:
             extensions = self._extensions()
         if extensions is not None:
             await extensions.end(extensions.reason_of(plan.request), session.path)
+        if (children := self._profile.children) is not None:
+            children.cancel_started()
+            with trio.move_on_after(ABORT_GRACE_S):  # each ends within two seconds
+                await children.until_over()
         if plan.is_other_conversation:
             self._profile.resources.renew(session.cwd)
         former, self.session = self.session, session

@@ -83,6 +83,9 @@ def _document(
         steps.append({"step_id": len(steps) + 1, **_timestamp(message["timestamp"]), **step})
     if not steps:
         return None
+    for identity, child in children.items():
+        if "toolCallId" not in child:  # a client has started it: no result refers to it
+            refer(identity)
     agent: dict[str, object] = {"name": "pinnace", "version": program_version}
     if model is not None:
         agent["model_name"] = model

@@ -1,13 +1,13 @@
 """The entries by which a session knows the agents that it has started, and what a crash has left of them.
 
-An agent that a run starts (a sub-agent) is a session of its own. The session that started it holds two entries: that it
-has begun, on the disk before the agent does anything, and that it has ended, with what it has used. What has begun and
-not ended when a file is opened was cut, and its usage is read from its own file, so that it is counted once: the entry
-that counts it is the one that ends it. A message that it is given while it works is an entry, too, and it has been
-delivered where its own file has it. It is accepted when that entry is on the disk; if it can't be brought there, the
-entry is taken out again, or another one says that it counts for nothing. A message that is queued in the file of an
-agent whose process has ended is taken out of that queue before it is returned: else an agent that continues the file
-would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07, R-SUB-10, R-SUB-12.
+An agent that a run or a client starts (a sub-agent) is a session of its own. The session that started it holds two
+entries: that it has begun, on the disk before the agent does anything, and that it has ended, with what it has used.
+What has begun and not ended when a file is opened was cut, and its usage is read from its own file, so that it is
+counted once: the entry that counts it is the one that ends it. A message that it is given while it works is an entry,
+too, and it has been delivered where its own file has it. It is accepted when that entry is on the disk; if it can't be
+brought there, the entry is taken out again, or another one says that it counts for nothing. A message that is queued in
+the file of an agent whose process has ended is taken out of that queue before it is returned: else an agent that
+continues the file would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07, R-SUB-10, R-SUB-12.
 """
 
 import os
@@ -59,7 +59,10 @@ class ChildBegun(TypedDict):
     """The id of its session."""
     parentId: str
     """The id of the session that has started it: copies of that session hold the entry, but not the agent."""
-    toolCallId: str
+    toolCallId: NotRequired[str]
+    """Absent: a client has started it."""
+    messageId: NotRequired[str]
+    """What the client calls its task."""
     task: str
     """The beginning of what it was asked."""
     provider: str
@@ -77,6 +80,8 @@ class ChildEnded(TypedDict):
     usage: Usage
     agentId: str
     outcome: ChildEnd
+    error: NotRequired[str]
+    """Why it has not completed its task."""
     returned: NotRequired[list[str]]
     """The ids of messages to it that were not delivered."""
 
@@ -118,7 +123,9 @@ def child_file(session_path: str | os.PathLike[str], agent_id: str) -> Path:
     return children_folder(session_path) / f"{agent_id}.jsonl"
 
 
-def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd, returned: Iterable[str] = ()) -> ChildEnded:
+def child_ended(
+    begun: ChildBegun, usage: Usage, outcome: ChildEnd, returned: Iterable[str] = (), error: str = ""
+) -> ChildEnded:
     """Return the fields of the entry that ends an agent, counts its usage, and names messages that it did not get."""
     ended: ChildEnded = {
         "kind": USAGE_KIND,
@@ -128,6 +135,8 @@ def child_ended(begun: ChildBegun, usage: Usage, outcome: ChildEnd, returned: It
         "agentId": begun["agentId"],
         "outcome": outcome,
     }
+    if error:
+        ended["error"] = error
     if ids := list(returned):
         ended["returned"] = ids
     return ended
@@ -210,7 +219,7 @@ def listed_children(
         if (begun := _begun(entry, session_id)) is not None:
             listed[begun["agentId"]] = shown_child(begun, session_path)
         elif (ended := _ended(entry)) is not None and ended["agentId"] in listed:
-            listed[ended["agentId"]].update(state=ended["outcome"], usage=ended["usage"])
+            listed[ended["agentId"]].update(shown_end(ended))
             returned[ended["agentId"]] = ended.get("returned", ())
     for agent_id, messages in _messages(entries, session_id).items():
         if agent_id in listed:
@@ -238,6 +247,12 @@ def shown_child(begun: ChildBegun, session_path: str | os.PathLike[str] | None) 
     if session_path is not None:
         agent["sessionFile"] = str(child_file(session_path, begun["agentId"]))
     return agent
+
+
+def shown_end(ended: ChildEnded) -> dict[str, object]:
+    """Return what the end of an agent adds to it, for clients; without its messages."""
+    shown: dict[str, object] = {"state": ended["outcome"], "usage": ended["usage"]}
+    return {**shown, "error": ended["error"]} if "error" in ended else shown
 
 
 def keep_child_message(session: Session, message: ChildMessage) -> SaveError | None:
@@ -405,11 +420,14 @@ def _begun(entry: Entry, session_id: str) -> ChildBegun | None:
     begun: ChildBegun = {
         "agentId": agent_id,
         "parentId": session_id,
-        "toolCallId": _text(data, "toolCallId"),
         "task": _text(data, "task"),
         "provider": _text(data, "provider"),
         "model": _text(data, "model"),
     }
+    if isinstance(call := data.get("toolCallId"), str):
+        begun["toolCallId"] = call
+    if name := _text(data, "messageId"):
+        begun["messageId"] = name
     if cwd := _text(data, "cwd"):
         begun["cwd"] = cwd
     return begun
@@ -434,6 +452,8 @@ def _ended(entry: Entry) -> ChildEnded | None:
         "agentId": agent_id,
         "outcome": state,
     }
+    if error := _text(entry, "error"):
+        ended["error"] = error
     if back := [each for each in as_array(entry.get("returned")) if isinstance(each, str)]:
         ended["returned"] = back
     return ended

@@ -86,7 +86,9 @@ class OpenDialogs:
         elif self._abilities.forms:
             self._ask_form(record, call)
         elif method == "confirm":
-            self._ask_alone(record)
+            self._ask_alone(record, _CONFIRM_KINDS)
+        elif method == "select" and isinstance(kinds, list):  # of a sub-agent that a client has started, for example
+            self._ask_alone(record, _given_options(record, cast("Sequence[object]", kinds)))
         else:
             self._decline(record)
 
@@ -134,10 +136,10 @@ class OpenDialogs:
 
         self._request(record, "session/request_permission", params, take)
 
-    def _ask_alone(self, record: Json) -> None:
+    def _ask_alone(self, record: Json, options: Sequence[Option]) -> None:
         """Ask for a permission that is about no call; some versions need one that exists for the question alone."""
         if not self._translation.announces_questions:
-            self._ask_permission(record, None, _CONFIRM_KINDS)
+            self._ask_permission(record, None, options)
             return
         title = str(record.get("title", "")) or "Question"
         announced = f"dialog:{record['id']}"  # no other one of the connection, also of a session that is opened again
@@ -146,7 +148,7 @@ class OpenDialogs:
             call["content"] = text_content(said)
         self._emit({"sessionUpdate": "tool_call", **call})
         self._announced[str(record["id"])] = announced
-        self._ask_permission({**record, "title": title}, None, _CONFIRM_KINDS, announced)
+        self._ask_permission({**record, "title": title}, None, options, announced)
 
     def _give(self, record: Json, options: Sequence[Option], index: int) -> None:
         if record["method"] == "confirm":

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pinnace_agent.core.json_access import as_array, as_object
-from pinnace_agent.core.ports.children import ASKED_BY
 from pinnace_agent.session.child_agents import read_child
 from pinnace_agent.session.conversation import Session
 from pinnace_rpc.server.queries import entries_since, last_assistant_text, session_stats
 from pinnace_spec.records.command_table import CLIENT_ANSWERS
+from pinnace_spec.records.messages import ASKED_BY
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.rules import errors
 from pinnace_spec.wire.framing import LineDecoder, TooLong

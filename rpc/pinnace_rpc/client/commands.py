@@ -131,8 +131,52 @@ class Commands(ABC):
         """
         await self.request("abort_tool", entryId=entry_id)
 
+    async def start_agent(
+        self,
+        task: str,
+        *,
+        model: str | None = None,
+        tools: Sequence[str] | None = None,
+        cwd: str | None = None,
+        max_turns: int | None = None,
+        timeout_s: float | int | None = None,
+        message_id: str | None = None,
+    ) -> replies.AgentStarted:
+        """Start a sub-agent that does a task beside the runs of the session; `wait_agent` returns its answer.
+
+        Args:
+            task: All that it gets; no skill, template or command in it is expanded.
+            model: Its model, as `provider/id`; that of the session by default.
+            tools: Its tools, some of those that are active in this agent; all of them by default.
+            cwd: A folder within the folder of the session, which is the default.
+            max_turns: The most answers that it may give; as many as a run of this agent by default.
+            timeout_s: Seconds after which it is ended; as many as a run of this agent may take by default.
+            message_id: A name for the task: repeated with the same one, no other sub-agent is started for it.
+        """
+        data = await self.request(
+            "start_agent",
+            task=task,
+            model=model,
+            tools=tools,
+            cwd=cwd,
+            maxTurns=max_turns,
+            timeout=timeout_s,
+            messageId=message_id,
+        )
+        return cast("replies.AgentStarted", data_of("start_agent", data))
+
+    async def wait_agent(self, agent_id: str, *, timeout_s: float | int | None = None) -> replies.AgentResult:
+        """Wait until a sub-agent of the session has ended, and return what became of it, and its last answer.
+
+        Args:
+            agent_id: The sub-agent, as `list_agents` names it.
+            timeout_s: Seconds after which it is answered all the same, with the state that the sub-agent has then.
+        """
+        data = await self.request("wait_agent", agentId=agent_id, timeout=timeout_s)
+        return cast("replies.AgentResult", data_of("wait_agent", data))
+
     async def cancel_agent(self, agent_id: str) -> None:
-        """End one sub-agent of the session; its call ends with an error result, and the run continues.
+        """End one sub-agent of the session; the call that has started it ends with an error result.
 
         Args:
             agent_id: The sub-agent, as `list_agents` and the records of its call name it (`details.agent.agentId`).

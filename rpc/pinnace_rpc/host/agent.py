@@ -30,7 +30,7 @@ from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
 from pinnace_rpc.host.table import CommandTable, lasting_id
 from pinnace_rpc.options.table import OPTIONS
-from pinnace_spec.records.messages import DIALOG_METHODS
+from pinnace_spec.records.messages import ASKED_BY, DIALOG_METHODS
 from pinnace_spec.wire.json_text import JsonValue
 
 if TYPE_CHECKING:  # for annotations alone: the host loads nothing of the agent before it needs it
@@ -97,6 +97,8 @@ class Dialog(NamedTuple):
     place: int
     call: str | None
     """The call of a tool that it is about."""
+    child: str
+    """The id of the sub-agent that has asked it; empty: the agent has."""
 
 
 class NamedClient:
@@ -618,7 +620,7 @@ class HostedAgent:
         members: Mapping[str, object],
     ) -> None:
         """Give a command to the process as soon as that takes commands; with a client, it is in the client's table."""
-        has_slot = command.name in routing.SAFE and await self._reads.take()
+        has_slot = command.name in routing.SAFE and command.name != routing.WAIT and await self._reads.take()
         try:
             while not self._takes_commands and not self._is_over:
                 await self._process_changed.park()
@@ -931,7 +933,10 @@ class HostedAgent:
                 while len(self.dialogs) >= _MAX_DIALOGS:
                     del self.dialogs[next(iter(self.dialogs))]
                 call = fields.get("toolCallId")
-                self.dialogs[identity] = Dialog(line, place, call if isinstance(call, str) else None)
+                child = str(fields.get("title")).rpartition(ASKED_BY)
+                self.dialogs[identity] = Dialog(
+                    line, place, call if isinstance(call, str) else None, child[2] if child[1] else ""
+                )
 
     def _take_back(self, line: bytes) -> bool:
         """Follow the end of a dialog; return whether it was open: if not, clients have the answer that has ended it."""
@@ -945,9 +950,9 @@ class HostedAgent:
 
     @property
     def children(self) -> Sequence[Mapping[str, JsonValue]]:
-        """The sub-agents that work; a dialog about the call of one waits for an answer to that one's question."""
-        asked = {dialog.call for dialog in self.dialogs.values()}
-        return [{**each, "needsInput": each["toolCallId"] in asked} for each in self.summary.children]
+        """The sub-agents that work, and whether a question of each waits for an answer."""
+        asking = {dialog.child for dialog in self.dialogs.values()}
+        return [{**each, "needsInput": each["agentId"] in asking} for each in self.summary.children]
 
     async def cancel_child(self, agent_id: str) -> str | None:
         """End a sub-agent that works; return why it was not ended. Ends with the process at the latest."""
@@ -966,6 +971,16 @@ class HostedAgent:
         if not answers:
             return "the process of its agent has ended"
         return None if answers[0].get("success") is True else str(answers[0].get("error"))
+
+    def _follow_started(self, data: Mapping[str, JsonValue]) -> None:
+        """Follow a sub-agent that a client has started: the host waits for it, as a client does."""
+        row = routing.member(data, "agent")
+        identity = row.get("agentId")
+        if not isinstance(identity, str) or row.get("state") != "running" or not self.summary.take_started(row):
+            return
+        number = self._reserve(routing.WAIT, lambda answer: self.summary.started_ended(identity, answer))
+        command = {"type": routing.WAIT, "agentId": identity, "id": routing.own_id(number)}
+        self._nursery.start_soon(self._send, json.dumps(command).encode("ascii") + b"\n")
 
     def open_dialogs(self, place: int) -> list[bytes]:
         """Return the dialogs that were asked before a place of the journal and wait for an answer."""
@@ -987,6 +1002,8 @@ class HostedAgent:
         name = response.command.name
         if name in MODEL_COMMANDS:
             self.summary.take_model_answer(response.line)
+        elif name == "start_agent":
+            self._follow_started(routing.member(routing.parse_record(response.line), "data"))
         if name in routing.REPLACEMENTS:
             self._nursery.start_soon(self._ask_state)
 

@@ -16,11 +16,13 @@ from pinnace_spec.records.parsing import MAX_ID_CHARS
 from pinnace_spec.rules.errors import PARSE_COMMAND
 from pinnace_spec.wire.json_text import JsonValue, WireError, decode_line
 
-MESSAGES: Final = frozenset({"prompt", "steer", "follow_up", "message_agent"})
+MESSAGES: Final = frozenset({"prompt", "steer", "follow_up", "message_agent", "start_agent"})
 """Commands that the agent recognises when they are repeated: they have a `messageId`."""
 REPEATABLE: Final = MESSAGES | {"clear_queue"}
 """Commands that are sent again to the next process of the agent: the session decides what a repetition means."""
-SAFE: Final = frozenset({*READS, "hello"})
+WAIT: Final = "wait_agent"
+"""Has no effect, and may take for ever: it takes no place among the reads that are executed at the same time."""
+SAFE: Final = frozenset({*READS, "hello", WAIT})
 """Commands without an effect, which may be executed again."""
 REPLACEMENTS: Final = frozenset(SESSION_COMMANDS)
 """Commands behind which the agent may have another session."""

@@ -41,7 +41,7 @@ class AgentSummary:
         self.cost: float | None = None
         """Of the same, in US dollars."""
         self._children: dict[str, dict[str, JsonValue]] = {}
-        """The sub-agents that work, by their calls."""
+        """The sub-agents that work, by their calls; those that clients have started, by their ids."""
 
     @property
     def children(self) -> list[dict[str, JsonValue]]:
@@ -112,16 +112,19 @@ class AgentSummary:
             self._children.pop(call, None)
             self._add(usage)
         elif agent:
-            self._children[call] = {
-                "agentId": agent.get("agentId"),
-                "toolCallId": call,
-                "sessionFile": agent.get("sessionFile"),
-                "state": agent.get("state"),
-                "model": f"{agent.get('provider')}/{agent.get('model')}",
-                "activity": agent.get("activity"),
-                "tokens": usage.get("totalTokens"),
-                "cost": routing.member(usage, "cost").get("total"),
-            }
+            self._children[call] = {"toolCallId": call, **_child(agent)}
+
+    def take_started(self, agent: Mapping[str, JsonValue]) -> bool:
+        """Take a sub-agent that a client has started, and that works; return whether it was unknown."""
+        identity = str(agent.get("agentId"))
+        is_new = identity not in self._children
+        self._children[identity] = _child(agent)
+        return is_new
+
+    def started_ended(self, identity: str, data: Mapping[str, JsonValue]) -> None:
+        """Take the data of a `wait_agent` for one that a client has started; its usage counts now."""
+        if self._children.pop(identity, None) is not None:
+            self._add(routing.member(routing.member(data, "agent"), "usage"))
 
     def _take_model(self, model: Mapping[str, JsonValue]) -> None:
         provider, name = model.get("provider"), model.get("id")
@@ -135,6 +138,20 @@ class AgentSummary:
         cost = routing.member(usage, "cost").get("total")
         if self.cost is not None and isinstance(cost, int | float):
             self.cost += cost
+
+
+def _child(agent: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return what is listed of a sub-agent."""
+    usage = routing.member(agent, "usage")
+    return {
+        "agentId": agent.get("agentId"),
+        "sessionFile": agent.get("sessionFile"),
+        "state": agent.get("state"),
+        "model": f"{agent.get('provider')}/{agent.get('model')}",
+        "activity": agent.get("activity"),
+        "tokens": usage.get("totalTokens"),
+        "cost": routing.member(usage, "cost").get("total"),
+    }
 
 
 def resident_bytes(pid: int | None) -> int | None:

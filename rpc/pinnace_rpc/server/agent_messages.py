@@ -23,10 +23,11 @@ OnAnswer = Callable[[Mapping[str, object] | errors.ProtocolError], None]
 
 def shown_agents(agent: "AgentReads") -> list[Mapping[str, object]]:
     """Return the sub-agents of the session, as `list_agents` answers them."""
-    return _shown_agents(agent, agent.session)
+    return shown_agents_of(agent, agent.session)
 
 
-def _shown_agents(agent: "AgentReads", session: "Session") -> list[Mapping[str, object]]:
+def shown_agents_of(agent: "AgentReads", session: "Session") -> list[Mapping[str, object]]:
+    """Return the sub-agents of a session of this process, which another one may have replaced."""
     if (children := agent.profile.children) is None:
         return listed_children(session.tree.entries, session.id, session.path)
     return listed_children(session.tree.entries, session.id, session.path, children.messages)
@@ -76,7 +77,7 @@ class GivenMessages:
             if failure is not None:
                 outcome = errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED)
             else:  # its sub-agent may have ended meanwhile, and has returned it then
-                found = [each for each in _shown_agents(agent, session) if each["agentId"] == agent_id]
+                found = [each for each in shown_agents_of(agent, session) if each["agentId"] == agent_id]
                 outcome = {"messageId": message_id, "state": _state_of(found[0], message_id)}
             for each in self._waiting.pop((agent_id, message_id)):
                 each(outcome)

@@ -51,11 +51,14 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_rpc.server.agent_messages import GivenMessages
     from pinnace_rpc.server.completing import Completing
     from pinnace_rpc.server.logins import LoginCommand, Logins
+    from pinnace_rpc.server.started_agents import StartedAgents
     from pinnace_spec.records import commands as cmd
 
 _log = logging.getLogger("pinnace.dispatch")
 
 _TEXTS: Final = frozenset({*TEXT_COMMANDS, "extension_command"})
+_LATER: Final = frozenset({"message_agent", "start_agent", "wait_agent"})
+"""Settings that are answered later, while others go on."""
 
 Outcome = Mapping[str, object]
 """A response without its id and its command: `success`, and data or an error."""
@@ -93,6 +96,7 @@ class OpenCommands:
         self._completing: Completing | None = None
         self._logins: Logins | None = None
         self._given: GivenMessages | None = None
+        self._started: StartedAgents | None = None
         self.is_ending = False
         """Whether the agent has begun to end, other than in a drain: it begins no work."""
         self.defect: str | None = None
@@ -250,8 +254,14 @@ class OpenCommands:
     def perform(self, ref: int, agent: "AgentReads") -> None:
         """Execute a settings command and answer it."""
         pending = self._pending[ref]
-        if pending.name == "message_agent":
-            self._give_message(ref, agent, cast("cmd.MessageAgent", pending.command))  # the model of this name
+        if pending.name in _LATER:
+            try:
+                self._begin(ref, pending, agent)
+            except errors.ClientError as error:
+                self._fail(ref, error)
+            except Exception as error:  # a defect of ours, as in `_answer`
+                _log.exception("%s failed", pending.name)
+                self._fail(ref, errors.InternalError(f"Internal error: {error}"))
         else:
             agent.sessions.queue.when_left(ref, partial(self._change, ref, agent))
 
@@ -260,16 +270,28 @@ class OpenCommands:
             pending = self._pending[ref]
             self._answer(ref, lambda: SETTINGS[pending.name](agent, pending.command))
 
-    def _give_message(self, ref: int, agent: "AgentReads", command: "cmd.MessageAgent") -> None:
-        """Give a sub-agent a message, which is answered when it is on the disk."""
-        if self._given is None:
-            from pinnace_rpc.server.agent_messages import GivenMessages  # with the first one
+    def _begin(self, ref: int, pending: PendingRecord, agent: "AgentReads") -> None:
+        """Begin a command about a sub-agent that is answered later.
 
-            self._given = GivenMessages()
-        try:
-            self._given.give(agent, ref, command, partial(self._end_read, ref))
-        except errors.ClientError as error:
-            self._fail(ref, error)
+        Raises:
+            ClientError: It is refused at once.
+        """
+        answer = partial(self._end_read, ref)
+        if pending.name == "message_agent":
+            if self._given is None:
+                from pinnace_rpc.server.agent_messages import GivenMessages  # with the first one
+
+                self._given = GivenMessages()
+            self._given.give(agent, ref, cast("cmd.MessageAgent", pending.command), answer)
+            return
+        if self._started is None:
+            from pinnace_rpc.server.started_agents import StartedAgents  # likewise
+
+            self._started = StartedAgents(agent, is_ending=self.is_ending)
+        if pending.name == "start_agent":
+            self._started.start(ref, cast("cmd.StartAgent", pending.command), answer)
+        else:
+            self._started.wait(cast("cmd.WaitAgent", pending.command), answer)
 
     def _answer(self, ref: int, work: Callable[[], Mapping[str, object] | None]) -> None:
         """Answer with the data that `work` returns, or with the error that it raises: every command is answered."""
@@ -329,6 +351,8 @@ class OpenCommands:
         """Begin no work any more, and give reads that others go on beside a moment to end."""
         self.is_ending = True
         self.slow_reads.hurry()
+        if self._started is not None:
+            self._started.hurry()
         self._end_waiting()
 
     def _end_waiting(self) -> None:
@@ -339,9 +363,13 @@ class OpenCommands:
             self._logins.end()
 
     def close(self) -> None:
-        """Everything is answered and closed, but for the slow reads that still run."""
+        """Everything is answered and closed, but for the slow reads that still run, and agents that clients started."""
         self._end_waiting()
-        self.slow_reads.when_done(self._closed)
+        closed = partial(self.slow_reads.when_done, self._closed)
+        if self._started is None:
+            closed()
+        else:
+            self._started.when_over(closed)
 
     def fail_open(self, ref: int, error: errors.ProtocolError) -> None:
         """Answer a command with an error, unless it is answered."""

@@ -44,8 +44,8 @@ def answer_hello(command: "Hello", agent: "AgentReads", outbox: Outbox, *, is_fi
         agent.offer_files(command.delegate)
     if command.surfaces is not None and "surfaces" not in unknown:
         agent.offer_surfaces(is_offered=command.surfaces)
-    if command.subagents is not None and agent.profile.children and "subagents" not in unknown:
-        agent.profile.children.show(is_wanted=command.subagents)
+    if command.subagents is not None and "subagents" not in unknown:
+        agent.show_children(is_wanted=command.subagents)
     if "themes" not in unknown:
         agent.take_look(command.themes, command.theme, unfolds=command.toolsExpanded)
     if "directories" in unknown:

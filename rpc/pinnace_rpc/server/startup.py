@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pinnace_agent.config.configuration import Configuration, load_configuration, shell_of
 from pinnace_agent.config.models.models import ModelRegistry
@@ -48,6 +48,10 @@ if TYPE_CHECKING:  # loaded with the first extension, or with a sandbox
     from pinnace_agent.sandbox.sandbox import Sandbox
     from pinnace_rpc.server.user_files import UserFiles
     from pinnace_rpc.subagents.children import Children
+
+
+_TAKEN_OUT: Final = ("OTEL_", "PINNACE_MCP_SERVERS")
+"""How variables begin that may be taken out of the environment of a process at its start."""
 
 
 def _no_plan(_cwd: Path) -> None:
@@ -89,8 +93,7 @@ def prepare(options: Options) -> PreparedAgent:
     # First, since they may explain an error below.
     warnings.renew((), configuration.notices)
     session, library = _open_session(options, settings, cwd, warnings)
-    limits = _limits(options, settings)
-    select = partial(_selected, options, settings, registry, session, limits, warnings)
+    select = partial(_selected, options, settings, registry, session, _limits(options, settings), warnings)
     try:
         reader = FolderReader(
             _resource_choice(options, cwd), settings, environment(), cwd, is_trusted=configuration.is_project_trusted
@@ -103,7 +106,8 @@ def prepare(options: Options) -> PreparedAgent:
             raise _refused_selection(selection.error, is_usage=selection.is_usage_error)
         # Before any program is started, also by code of an extension.
         sandbox = _sandbox(options, settings, session, warnings)
-        toolbox = _toolbox(options, settings, sandbox, session, children := _children(options, configuration, cwd))
+        children, make_children = _children(options, configuration, cwd)
+        toolbox = _toolbox(options, settings, sandbox, session, children)
     except StartupError:
         if session.file is not None:
             session.file.abandon()
@@ -142,6 +146,7 @@ def prepare(options: Options) -> PreparedAgent:
         approval=options.tool_approval,
         sandbox=sandbox,
         children=children,
+        make_children=make_children,
         has_user=options.mode == "rpc",
         # Older generations have no records of surfaces, and what waits on one would wait for ever.
         draws_surfaces=options.draws_surfaces and options.mode == "rpc" and options.protocol in ("pi", "1.5"),
@@ -378,14 +383,23 @@ def _sandbox(options: Options, settings: Settings, session: Session, warnings: W
         raise StartupError(str(error), "sandbox_unavailable") from None
 
 
-def _children(options: Options, configuration: Configuration, cwd: Path) -> "Children | None":
-    """Return the sub-agents of this agent, if an option or a setting names their tool."""
-    named = (*(options.tools or ()), *options.exclude_tools, *(configuration.settings.default_tools or ()))
-    if not any(word.lstrip("+-") == "subagent" for word in named):
-        return None
-    from pinnace_rpc.subagents.children import children_of
+def _children(
+    options: Options, configuration: Configuration, cwd: Path
+) -> "tuple[Children | None, Callable[[], Children]]":
+    """Return the sub-agents of this agent, if an option or a setting names their tool, and what makes them later.
 
-    return children_of(options, configuration, cwd)
+    Called before anything is taken out of the environment: they get it, as this agent does.
+    """
+    env = {name: value for name, value in environment().items() if name.startswith(_TAKEN_OUT)}
+
+    def make() -> "Children":
+        from pinnace_rpc.subagents.children import children_of
+
+        return children_of(options, configuration, cwd, env)
+
+    named = (*(options.tools or ()), *options.exclude_tools, *(configuration.settings.default_tools or ()))
+    is_named = any(word.lstrip("+-") == "subagent" for word in named)
+    return make() if is_named else None, make
 
 
 def _toolbox(

@@ -1,13 +1,14 @@
 """All sub-agents of one agent: how many there may be, what each reports, and what the session keeps of it.
 
 A sub-agent is begun in the session before it is started, and ended in it, with its usage, when its process has ended:
-so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it. Rules R-SUB-01
-to R-SUB-06, R-SUB-08 to R-SUB-10, R-SUB-12.
+so nothing is lost or counted twice, wherever a crash cuts. It ends with the call that has started it; one that a client
+has started ends with the session that was current then. Rules R-SUB-01 to R-SUB-06, R-SUB-08 to R-SUB-10, R-SUB-12,
+R-SUB-13.
 """
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,16 +18,16 @@ import trio
 from pinnace_agent.config.configuration import Configuration
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.core.ports.children import (
-    ASKED_BY,
     MESSAGE_WORDS,
     TASK_WORDS,
+    ChildNotSaved,
     ChildRefused,
     ChildReport,
     ChildRequest,
+    OnStarted,
 )
 from pinnace_agent.core.surroundings import environment, is_embedded
 from pinnace_agent.core.trace_context import TRACE_VARIABLES
-from pinnace_agent.files.paths import gated_project_files
 from pinnace_agent.session.child_agents import (
     CHILD_BEGUN,
     ChildBegun,
@@ -41,16 +42,16 @@ from pinnace_agent.session.child_agents import (
     keep_child_message,
     shown_child,
     take_back,
-    usage_of,
 )
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.identity import new_session_id
 from pinnace_agent.session.library import create_session_file
 from pinnace_agent.session.store.file import SaveError
-from pinnace_agent.session.totals import file_totals
+from pinnace_agent.tools.validation import number_text
 from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.subagents.mailbox import Mailbox
 from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process
+from pinnace_rpc.subagents.progress import Progress
 from pinnace_rpc.subagents.rights import (
     DEPTH_VARIABLE,
     WITHHELD_VARIABLES,
@@ -59,7 +60,7 @@ from pinnace_rpc.subagents.rights import (
     check_state,
     child_start,
 )
-from pinnace_spec.records.messages import DIALOG_METHODS, ApprovalMode, Model, Usage
+from pinnace_spec.records.messages import ASKED_BY, ApprovalMode, Model
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.limits import MAX_QUEUED_MESSAGES
 
@@ -71,9 +72,6 @@ MOST_DEPTH: Final = 1
 """The usual limits: a sub-agent starts none itself."""
 _TOO_DEEP: Final = 1 << 30
 _KEPT_TASK_CHARS: Final = 500
-# An agent asks about one call after the other.
-_MOST_DIALOGS: Final = 64
-_SHOWN_CHARS: Final = 200
 _STRICTNESS: Final[Mapping[ApprovalMode, int]] = {"never": 0, "ask": 1, "read-only": 2}
 _SHOWN_RECORDS: Final[Collection[object]] = frozenset(
     {
@@ -83,72 +81,6 @@ _SHOWN_RECORDS: Final[Collection[object]] = frozenset(
     }
 )
 """Of a sub-agent, for a client that is shown what it does."""
-
-
-class _Progress:
-    """What a sub-agent has done, by its records."""
-
-    def __init__(
-        self, begun: ChildBegun, session_file: str | None, mailbox: Mailbox, report: Callable[[ChildReport], None]
-    ) -> None:
-        self._mailbox = mailbox
-        self._report = report
-        self._entries: list[Record] = []
-        self.state = ChildReport(begun["agentId"], session_file, begun["provider"], begun["model"])
-        self.error = ""
-        self.is_aborted = False
-        self._asked, self.dialogs = trio.open_memory_channel[Record](_MOST_DIALOGS)
-
-    def take(self, record: Record) -> None:
-        """Take a record."""
-        match record.get("type"):
-            case "tool_execution_start":
-                args = as_object(record.get("args")) or {}
-                first = next((each for each in args.values() if isinstance(each, str)), "")
-                line = " ".join(f"{record.get('toolName')} {first}".split())
-                self.show(self.state._replace(activity=line[:_SHOWN_CHARS]))
-            case "message_end":
-                self._mailbox.delivered(record.get("messageId"))  # its file has it by now
-                self._take_message(as_object(record.get("message")) or {})
-            case "agent_settled":
-                self.is_aborted = record.get("aborted") is True
-                if isinstance(limit := record.get("limit"), str):
-                    self.error = f"it has reached its limit {limit}"
-                self._mailbox.settled(is_complete=self.is_complete)
-            case "extension_ui_request" if record.get("method") in DIALOG_METHODS:
-                try:
-                    self._asked.send_nowait(record)
-                except trio.WouldBlock:
-                    return
-            case _:
-                return
-
-    def show(self, state: ChildReport) -> None:
-        """Report a state."""
-        self.state = state
-        self._report(state)
-
-    def _take_message(self, message: Mapping[str, object]) -> None:
-        if message.get("role") not in ("assistant", "toolResult"):
-            return
-        self._entries.append({"type": "message", "message": message})
-        if message.get("role") != "assistant":
-            return
-        self.error = str(message.get("errorMessage") or "") if message.get("stopReason") == "error" else ""
-        blocks = [as_object(each) or {} for each in as_array(message.get("content"))]
-        text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-        state = self.state._replace(activity="", usage=self.usage, turns=self.state.turns + 1)
-        self.show(state._replace(text=text) if text else state)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing has cut its work."""
-        return not (self.error or self.is_aborted)
-
-    @property
-    def usage(self) -> Usage:
-        """What the messages so far have used."""
-        return usage_of(file_totals(self._entries))
 
 
 @dataclass(slots=True)
@@ -165,9 +97,38 @@ class _Running:
     outgoing: "trio.MemorySendChannel[str]"
     """Ids of the messages that it is to be sent."""
     incoming: "trio.MemoryReceiveChannel[str]"
+    session: Session
+    """The one that has started it."""
+    start: ChildStart
     has_begun: bool = False
     """Whether the session has its entry, which is where clients have its id from."""
     has_ended: bool = False
+    limit_s: float | None = None
+    """After how many seconds it is ended; None: its call decides."""
+    over: trio.Event = field(default_factory=trio.Event)
+    """Set when nothing of it works any more."""
+    on_started: Callable[[], None] | None = None
+    """Called when its beginning is on the disk."""
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether a client has started it."""
+        return "toolCallId" not in self.begun
+
+    is_cancelled: bool = False
+    """Whether its end was asked for."""
+
+    def cancel(self) -> None:
+        """End it."""
+        self.is_cancelled = True
+        self.mailbox.close()
+        self.cancellation.cancel()
+
+    @property
+    def why_cancelled(self) -> str:
+        """Why it was ended where that was not asked for: its time is over."""
+        is_late = self.limit_s is not None and not self.is_cancelled
+        return f"it did not end within {number_text(self.limit_s or 0)} seconds" if is_late else ""
 
 
 class Children:
@@ -204,6 +165,8 @@ class Children:
         self._max_depth = MOST_DEPTH if depth is None else depth
         self._depth = _depth()
         self._running: dict[str, _Running] = {}
+        self._answers: dict[str, str] = {}
+        """The last answers of those whose sessions are in memory."""
         self._is_shown = False
         """Whether the client is sent what each does."""
         self._agent: EffectInterpreter | None = None
@@ -217,6 +180,61 @@ class Children:
 
         Raises:
             ChildRefused: It was not started, or has other rights than it was to get.
+        """
+        return await self._carry_out(request, self._admit(request), on_report)
+
+    def start(self, request: ChildRequest, on_started: OnStarted) -> None:
+        """Start an agent for a client; see the port.
+
+        Raises:
+            ChildRefused: It is not started.
+        """
+        agent = self._agent
+        assert agent is not None
+        if agent.approval_mode == "read-only":
+            raise ChildRefused("this session is read-only (--tool-approval read-only), so it starts no sub-agent")
+        session = agent.session
+        if (problem := session.claim()) is not None:
+            raise ChildNotSaved(problem)
+        running = self._admit(request)
+        limits = [each for each in (request.timeout_s, agent.profile.limits.max_run_s) if each is not None]
+        outcome: list[Mapping[str, object] | ChildRefused | None] = []
+
+        def report(result: Mapping[str, object] | ChildRefused | None) -> None:
+            if not outcome:
+                outcome.append(result)
+                on_started(result)
+
+        running.on_started = lambda: report(shown_child(running.begun, session.path))
+
+        async def work() -> None:
+            if limits:
+                running.limit_s = min(limits)
+                running.cancellation.deadline = trio.current_time() + min(limits)
+            try:
+                last = await self._carry_out(request, running, lambda _: None)
+            except ChildRefused as error:
+                report(None if running.is_cancelled else error)
+                return
+            if session.path is None:
+                self._answers[last.agent_id] = last.text
+            if last.outcome == "failed":
+                report(ChildNotSaved(last.error))  # where its beginning could not be brought to the disk
+
+        def ended(_cancelled: bool, _failure: BaseException | None) -> None:
+            self._forget(running)  # also where the work had no first step
+            session.users -= 1
+            agent.sessions.close_unused()
+            report(None)
+
+        session.users += 1  # the end is appended to it
+        agent.jobs.start(f"agent:{running.begun['agentId']}", work, ended)
+
+    def _admit(self, request: ChildRequest) -> _Running:
+        """Decide what an agent is started with, and count it.
+
+        Raises:
+            ChildRefused: It may not be started, or not so.
         """
         agent = self._agent
         assert agent is not None
@@ -232,51 +250,94 @@ class Children:
         begun: ChildBegun = {
             "agentId": agent_id,
             "parentId": session.id,
-            "toolCallId": request.call_id,
             "task": request.task[:_KEPT_TASK_CHARS],
             "provider": start.provider,
             "model": start.model,
             "cwd": start.session_folder,
         }
-        cancellation = trio.CancelScope()
+        if request.call_id is not None:
+            begun["toolCallId"] = request.call_id
+        if request.message_id is not None:
+            begun["messageId"] = request.message_id
         outgoing, incoming = trio.open_memory_channel[str](MAX_QUEUED_MESSAGES)
-        mailbox = Mailbox()
         running = self._running[agent_id] = _Running(
             begun,
             start.approval,
             trio.Event(),
-            cancellation,
+            trio.CancelScope(),
             start.max_cost or 0,
-            mailbox,
+            Mailbox(),
             trio.Event(),
             outgoing,
             incoming,
+            session,
+            start,
         )
         agent.approval.on_mode = self._change_modes
+        return running
+
+    def _forget(self, running: _Running) -> None:
+        self._running.pop(running.begun["agentId"], None)
+        running.over.set()
+
+    async def _carry_out(
+        self, request: ChildRequest, running: _Running, on_report: Callable[[ChildReport], None]
+    ) -> ChildReport:
+        """Start an agent that was admitted, have it do its task, and end it."""
+        session, begun, start = running.session, running.begun, running.start
         try:
             file = await _make_file(session, begun, start)
+            if running.cancellation.cancel_called:
+                raise ChildRefused("it was ended before it had begun")
             if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
                 raise _not_saved(failure) from failure
             running.has_begun = True
             if self._is_shown:
                 self._show_state(session, begun)
-            progress = _Progress(begun, file, mailbox, on_report)
+            progress = Progress(begun, file, running.mailbox, on_report)
             outcome: ChildEnd = "cancelled"
             try:
-                with cancellation:
+                with running.cancellation:
                     outcome = await self._work(session, request, start, progress, running)
-                if cancellation.cancel_called:  # also where it came to its end meanwhile: the command was accepted
-                    outcome, progress.error = "cancelled", ""
+                # Also where it came to its end meanwhile: that it is cancelled was accepted.
+                if running.is_cancelled or running.cancellation.cancelled_caught:
+                    outcome, progress.error = "cancelled", running.why_cancelled
             finally:
                 running.has_ended = True
                 last = self._ended(session, running, progress, outcome)
                 if self._is_shown:
+                    more = {"error": last.error} if last.error else {}
                     messages = {"messages": last.messages} if last.messages else {}
-                    self._show_state(session, begun, state=outcome, usage=last.usage, **messages)
+                    self._show_state(session, begun, state=outcome, usage=last.usage, **more, **messages)
                 progress.show(last)
             return progress.state
         finally:
-            del self._running[agent_id]
+            self._forget(running)
+
+    @property
+    def started(self) -> int:
+        """How many work that clients have started."""
+        return sum(each.is_of_client for each in self._running.values())
+
+    def cancel_started(self) -> None:
+        """End those that clients have started; see the port."""
+        for running in self._running.values():
+            if running.is_of_client:
+                running.cancel()
+
+    async def until_over(self) -> None:
+        """Wait until none works that a client has started; see the port."""
+        while works := [each for each in self._running.values() if each.is_of_client]:
+            await works[0].over.wait()
+
+    async def ended(self, agent_id: str) -> None:
+        """Wait until an agent does not work; see the port."""
+        if (running := self._running.get(agent_id)) is not None:
+            await running.over.wait()
+
+    def answer_of(self, agent_id: str) -> str | None:
+        """Return the last answer of one whose session is in memory; see the port."""
+        return self._answers.get(agent_id)
 
     def show(self, *, is_wanted: bool) -> None:
         """Have the client be sent what each does, or no more; see the port."""
@@ -291,7 +352,7 @@ class Children:
         shown = {**shown_child(begun, session.path), **end}
         self._agent.emitter.emit({"type": "subagent_event", "agentId": begun["agentId"], "agent": shown})
 
-    def _take(self, progress: _Progress, record: Record) -> None:
+    def _take(self, progress: Progress, record: Record) -> None:
         """Take a record of one: show it to a client that asks for it, and follow it."""
         assert self._agent is not None
         if self._is_shown and record.get("type") in _SHOWN_RECORDS:
@@ -310,8 +371,7 @@ class Children:
         running = self._running.get(agent_id)
         if running is None or not running.has_begun or running.has_ended:
             return False
-        running.mailbox.close()
-        running.cancellation.cancel()
+        running.cancel()
         return True
 
     def take_message(self, agent_id: str, message_id: str, text: str) -> None:
@@ -354,7 +414,7 @@ class Children:
         return None if running is None else running.mailbox.states()
 
     async def _work(
-        self, session: Session, request: ChildRequest, start: ChildStart, progress: _Progress, running: _Running
+        self, session: Session, request: ChildRequest, start: ChildStart, progress: Progress, running: _Running
     ) -> ChildEnd:
         """Run the process from its start to its end, once its beginning is on the disk, and return how it went."""
         env = {**environment(), **self._withheld, **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
@@ -371,6 +431,8 @@ class Children:
                 await session.sync()
             except SaveError as error:
                 raise _not_saved(error) from error
+            if running.on_started is not None:
+                running.on_started()
             take = partial(self._take, progress)
             async with child_process(
                 words, start.process_folder, env, start.api_key, take, self._room, beside
@@ -394,7 +456,7 @@ class Children:
             progress.error = str(error)
         return outcome
 
-    def _ended(self, session: Session, running: _Running, progress: _Progress, outcome: ChildEnd) -> ChildReport:
+    def _ended(self, session: Session, running: _Running, progress: Progress, outcome: ChildEnd) -> ChildReport:
         """Keep the end in the session, which counts the usage there, and return the last report."""
         assert self._agent is not None
         file, mailbox = progress.state.session_file, running.mailbox
@@ -404,9 +466,9 @@ class Children:
         returned = mailbox.not_delivered(None if remains is None else remains.message_ids)
         if file is not None:
             returned = take_back(file, returned)
-        session.keep_usage(child_ended(running.begun, usage, outcome, returned))
-        self._agent.spend(usage)
         error = "" if outcome == "completed" else progress.error
+        session.keep_usage(child_ended(running.begun, usage, outcome, returned, error))
+        self._agent.spend(usage)
         messages = ended_messages(mailbox.texts, returned)
         return progress.state._replace(activity="", usage=usage, outcome=outcome, error=error, messages=messages)
 
@@ -461,7 +523,7 @@ class Children:
             raise ChildRefused(f"model: {refusal.text}")
         return model
 
-    async def _answer(self, progress: _Progress, call_id: str, process: ChildProcess) -> None:
+    async def _answer(self, progress: Progress, call_id: str | None, process: ChildProcess) -> None:
         """Let the user of this agent approve the calls of one that it has started; refuse every other question."""
         assert self._agent is not None
         async for asked in progress.dialogs:
@@ -470,8 +532,9 @@ class Children:
             if asked.get("method") == "select" and kinds and self._agent.approval.mode != "read-only":
                 title = f"{asked.get('title')}{ASKED_BY}{progress.state.agent_id}"
                 options = [str(each) for each in as_array(asked.get("options"))]
+                about = {} if call_id is None else {"toolCallId": call_id}
                 answer = await self._agent.approval.ask_for(
-                    title, options, {"toolCallId": call_id, "optionKinds": kinds}
+                    title, options, {**about, "optionKinds": kinds}, is_lasting=call_id is None
                 )
             reply = {"cancelled": True} if answer is None else {"value": answer}
             try:
@@ -517,21 +580,25 @@ async def _send_messages(running: _Running, process: ChildProcess) -> None:
             mailbox.answered(message_id, None)
 
 
-def children_of(options: Options, configuration: Configuration, cwd: Path) -> Children:
-    """Return the sub-agents of an agent that is started in a folder.
+def children_of(options: Options, configuration: Configuration, cwd: Path, env: Mapping[str, str]) -> Children:
+    """Return the sub-agents of an agent.
 
-    Called before anything is taken out of the environment.
+    Args:
+        options: Those of the process.
+        configuration: That of its start.
+        cwd: The folder that it was started in.
+        env: Its environment, before anything was taken out of it.
 
     Raises:
         StartupError: It shares its process with others.
     """
     if is_embedded():
         raise StartupError("sub-agents need an agent with a process of its own: start it with Client")
-    settings, env = configuration.settings, environment()
+    settings = configuration.settings
     return Children(
         options,
         str(cwd),
-        is_project_trusted=configuration.is_project_trusted and bool(gated_project_files(cwd, env)),
+        is_project_trusted=configuration.has_trusted_files,
         key_provider=lambda: configuration.registry.given_key_provider,
         withheld={**_routes(), **{name: env[name] for name in WITHHELD_VARIABLES if name in env}},
         most=settings.max_subagents,
@@ -563,7 +630,7 @@ async def _make_file(session: Session, begun: ChildBegun, start: ChildStart) -> 
 
 
 def _not_saved(error: Exception) -> ChildRefused:
-    return ChildRefused(f"the sub-agent was not started, since its session can't be saved: {error}")
+    return ChildNotSaved(f"the sub-agent was not started, since its session can't be saved: {error}")
 
 
 def _depth() -> int:

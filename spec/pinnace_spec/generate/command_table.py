@@ -119,8 +119,12 @@ def _kind(annotation: object) -> str:
         return "dict"
     if isinstance(annotation, type):
         return annotation.__name__
-    [kind] = [part for part in get_args(annotation) if part is not NoneType]  # of one that may be absent
-    return _kind(kind)
+    kinds = [_kind(part) for part in get_args(annotation) if part is not NoneType]  # of one that may be absent
+    # A number may be whole, too: one that is goes to the models.
+    if sorted(kinds) == ["float", "int"]:
+        return "float"
+    [kind] = kinds
+    return kind
 
 
 def _literal(value: object) -> str:

@@ -14,6 +14,8 @@ COMMAND_DATES: Final[Mapping[str, Mapping[str, str]]] = {
     "abort": {"since": "0.16.0"},
     "abort_retry": {"since": "0.18.2"},
     "abort_tool": {"ours": "alone"},
+    "start_agent": {"ours": "alone"},
+    "wait_agent": {"ours": "alone"},
     "cancel_agent": {"ours": "alone"},
     "message_agent": {"ours": "alone"},
     "bash": {"since": "0.16.0"},

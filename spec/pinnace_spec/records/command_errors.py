@@ -36,6 +36,7 @@ MEANINGS: Final[Mapping[E, str]] = {
     E.SHUTTING_DOWN: "The process began to end before the command was begun: stdin has ended, or a signal came.",
     E.ENTRY_NOT_FOUND: "The session has no such entry, or it is not a user's message.",
     E.AGENT_NOT_FOUND: "The session has started no such sub-agent, or it has ended.",
+    E.AGENT_REFUSED: "The sub-agent may not be started, or not so; the text names the argument or the limit.",
     E.SESSION_NOT_FOUND: "The file does not exist; none is made.",
     E.SESSION_UNAVAILABLE: "The session is in memory only, not saved yet, damaged, or written by another process.",
     E.SESSION_NOT_SAVED: "The session file cannot be written now; what was saved before is safe.",

@@ -35,6 +35,19 @@ COMMAND_TABLE: Final[Mapping[str, Mapping[str, Row]]] = {
     "abort_tool": {
         "entryId": (str, ..., "entryId"),
     },
+    "start_agent": {
+        "task": (str, ..., "task"),
+        "model": (str, None, "model"),
+        "tools": (list, None, "tools"),
+        "cwd": (str, None, "cwd"),
+        "maxTurns": (int, None, "maxTurns"),
+        "timeout": (float, None, "timeout"),
+        "messageId": (str, None, "messageId"),
+    },
+    "wait_agent": {
+        "agentId": (str, ..., "agentId"),
+        "timeout": (float, None, "timeout"),
+    },
     "cancel_agent": {
         "agentId": (str, ..., "agentId"),
     },
@@ -246,6 +259,8 @@ READS: Final = (
 
 SETTINGS: Final = (
     "abort_tool",
+    "start_agent",
+    "wait_agent",
     "cancel_agent",
     "message_agent",
     "set_session_name",
@@ -303,6 +318,8 @@ OVERTAKING: Final = (
 
 OWN_COMMANDS: Final = (
     "abort_tool",
+    "start_agent",
+    "wait_agent",
     "cancel_agent",
     "message_agent",
     "get_tools",

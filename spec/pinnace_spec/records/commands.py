@@ -293,8 +293,48 @@ class AbortTool(CommandModel):
     """The entry that the result of the call will be, as the records of the call name it."""
 
 
+class StartAgent(CommandModel):
+    """Start a sub-agent that does a task beside the runs of the session; `wait_agent` returns its answer."""
+
+    since = None
+    group = "Runs"
+    kind = "setting"
+    errors = (E.AGENT_REFUSED, E.NO_MODEL, E.SESSION_NOT_SAVED, E.REFUSED_BY_EXTENSION, *_WAITS)
+    answer = "AgentStarted"
+    type: Literal["start_agent"]
+    task: StrictStr
+    """All that it gets; no skill, template or command in it is expanded."""
+    model: StrictStr | None = None
+    """Its model, as `provider/id`; that of the session by default."""
+    tools: list[StrictStr] | None = None
+    """Its tools, some of those that are active in this agent; all of them by default."""
+    cwd: StrictStr | None = None
+    """A folder within the folder of the session, which is the default."""
+    maxTurns: Annotated[StrictInt, Field(ge=1)] | None = None
+    """The most answers that it may give; as many as a run of this agent by default."""
+    timeout: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = None
+    """Seconds after which it is ended; as many as a run of this agent may take by default."""
+    messageId: Annotated[StrictStr, Field(min_length=1, max_length=MAX_MESSAGE_ID_CHARS)] | None = None
+    """A name for the task: repeated with the same one, no other sub-agent is started for it."""
+
+
+class WaitAgent(CommandModel):
+    """Wait until a sub-agent of the session has ended, and return what became of it, and its last answer."""
+
+    since = None
+    group = "Runs"
+    kind = "setting"
+    errors = (E.AGENT_NOT_FOUND, *_WAITS)
+    answer = "AgentResult"
+    type: Literal["wait_agent"]
+    agentId: StrictStr
+    """The sub-agent, as `list_agents` names it."""
+    timeout: Annotated[StrictFloat | StrictInt, Field(ge=0)] | None = None
+    """Seconds after which it is answered all the same, with the state that the sub-agent has then."""
+
+
 class CancelAgent(CommandModel):
-    """End one sub-agent of the session; its call ends with an error result, and the run continues."""
+    """End one sub-agent of the session; the call that has started it ends with an error result."""
 
     since = None
     group = "Runs"

@@ -510,8 +510,10 @@ class AgentInfo(OutputModel):
 
     agentId: NonEmpty
     """The id of its session."""
-    toolCallId: str
-    """The call of `subagent` that has started it, and ends with it."""
+    toolCallId: str | None = None
+    """The call of `subagent` that has started it, and ends with it; absent where a client has (`start_agent`)."""
+    messageId: NonEmpty | None = None
+    """The name of its task, where a client has given one."""
     task: str
     """The beginning of its task."""
     state: Literal["running", "completed", "failed", "cancelled", "interrupted"]
@@ -524,6 +526,8 @@ class AgentInfo(OutputModel):
     """Absent for a session in memory."""
     usage: Usage | None = None
     """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
+    error: NonEmpty | None = None
+    """Why it has not completed its task, where that is known."""
     messages: list[AgentMessage] | None = None
     """Those that it was given while it worked, in their order; absent without any."""
 

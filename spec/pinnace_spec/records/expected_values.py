@@ -13,7 +13,7 @@ from pinnace_spec.records.commands import MODELS
 
 # More values than this are listed without quotes.
 _FEW: Final = 5
-_BOUNDS: Final = ("min_length", "max_length", "ge", "le")
+_BOUNDS: Final = ("min_length", "max_length", "ge", "gt", "le")
 _OBJECTS: Final[Mapping[str, str]] = {
     "images": '{"type": "image", "data": base64, "mimeType": string}',
     "attachments": '{"type": "image" or "document", "mimeType": string, "content": base64}',
@@ -34,6 +34,8 @@ def expected(command: str, field: str) -> str:
 
 def _worded(annotation: Any, facts: list[Any]) -> str:  # Any: a type as it was declared
     kinds = [each for each in _kinds(annotation, facts) if each[0] is not NoneType]
+    if {kind for kind, _ in kinds} == {int, float}:
+        return "a number" + _bounded(kinds[0][1])
     [(kind, known)] = kinds
     if get_origin(kind) is Literal:
         return _one_of(get_args(kind), "or")
@@ -44,8 +46,20 @@ def _worded(annotation: Any, facts: list[Any]) -> str:  # Any: a type as it was 
     if kind is bool:
         return "true or false"
     if kind is int:
-        return "an integer" + (f" from {known['ge']} to {known['le']}" if known else "")
+        return "an integer" + _bounded(known)
     return "a string" + (f" of {known['min_length']} to {known['max_length']} characters" if known else "")
+
+
+def _bounded(known: Mapping[str, int]) -> str:
+    match known:
+        case {"ge": least, "le": most}:
+            return f" from {least} to {most}"
+        case {"ge": least}:
+            return f" of at least {least}"
+        case {"gt": below}:
+            return f" above {below}"
+        case _:
+            return ""
 
 
 def _kinds(annotation: Any, facts: list[Any]) -> Iterator[tuple[Any, dict[str, int]]]:

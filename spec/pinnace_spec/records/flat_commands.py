@@ -85,6 +85,10 @@ def flat_command(name: str, value: Mapping[str, JsonValue], identity: JsonValue,
     limit = given.get("limit")
     if isinstance(limit, int) and not 1 <= limit <= MAX_SESSIONS_LISTED:
         return None
+    for key in ("maxTurns", "timeout"):
+        number = given.get(key)
+        if isinstance(number, int | float) and not number > 0:
+            return None
     return FlatCommand(name, identity, has_id, given)
 
 

@@ -45,6 +45,8 @@ ChangeOrigin = Literal["client", "extension"]
 """What has asked for that."""
 DialogMethod = Literal["select", "confirm", "input", "editor"]
 """A question of an extension to the user, which waits for an answer."""
+ASKED_BY: Final = "\n\nAsked by the sub-agent "
+"""Before the id of a sub-agent at the end of its question, which the user of the agent above it is asked."""
 DIALOG_METHODS: Final[frozenset[str]] = frozenset(get_args(DialogMethod))
 ResolvedReason = Literal["answered", "timeout", "cancelled"]
 """Why a dialog is over; `answered`: by another client of a durable agent."""

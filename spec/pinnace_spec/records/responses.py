@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pinnace_spec.profiles.profiles import Profile
 from pinnace_spec.records import compactions, readings
 from pinnace_spec.records.commands import MODELS
+from pinnace_spec.records.events import AgentInfo
 from pinnace_spec.records.messages import Model, ThinkingLevel
 from pinnace_spec.records.output_model import NonEmpty, OutputModel
 from pinnace_spec.rules.errors import ErrorCode
@@ -88,6 +89,22 @@ class AgentMessageAccepted(OutputModel):
     state: Literal["accepted", "delivered", "returned"]
     """`accepted` the first time, or `returned` if its sub-agent has ended meanwhile; of one that is repeated, what
     became of it."""
+
+
+class AgentStarted(OutputModel):
+    """A sub-agent that a client has started."""
+
+    agent: AgentInfo
+    """As `list_agents` has it; of a task that is repeated, in the state that its sub-agent has."""
+
+
+class AgentResult(OutputModel):
+    """What became of a sub-agent."""
+
+    agent: AgentInfo
+    """As `list_agents` has it; `running` only where `timeout` was shorter, or another process has its session."""
+    text: str | None
+    """Its last answer; null if it has given none."""
 
 
 class SeedReplaced(OutputModel):

@@ -44,6 +44,7 @@ class ErrorCode(StrEnum):
     SHUTTING_DOWN = "shutting_down"
     ENTRY_NOT_FOUND = "entry_not_found"
     AGENT_NOT_FOUND = "agent_not_found"
+    AGENT_REFUSED = "agent_refused"
     SESSION_NOT_FOUND = "session_not_found"
     SESSION_UNAVAILABLE = "session_unavailable"
     """The session can't be used so: in memory only, not saved yet, damaged, or another process writes it."""
@@ -269,6 +270,16 @@ def no_such_method(methods: Sequence[str]) -> str:
 def agent_not_found(agent_id: str) -> str:
     """Word that no such sub-agent works."""
     return f"Sub-agent not found: {agent_id} (agentId: expected one that is running)"
+
+
+NO_TEXT: Final = "must be a text that is not empty"
+AGENT_NOT_BEGUN: Final = "The sub-agent was ended before it had begun"
+NO_AGENTS: Final = "This agent starts no sub-agents"
+
+
+def agent_not_started(agent_id: str) -> str:
+    """Word that the session has started no such sub-agent."""
+    return f"Sub-agent not found: {agent_id} (agentId: expected one that list_agents names)"
 
 
 def agent_not_running(agent_id: str, state: str) -> str:

@@ -137,9 +137,32 @@ def test_a_trajectory_contains_those_of_sub_agents(with_children: Source, tmp_pa
     assert 0.5 == found["final_metrics"]["total_cost_usd"]
 
 
+@pytest.fixture
+def with_started(with_children: Source) -> Source:
+    """The same, where a client has started them."""
+    lines = [json.loads(line) for line in with_children.path.read_text(encoding="utf-8").splitlines()]
+    for entry in lines:
+        if entry["type"] == "custom":
+            del entry["data"]["toolCallId"]
+        elif entry["type"] == "message":
+            entry["message"].pop("details", None)
+    with_children.path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return read_source(str(with_children.path), "/")
+
+
+def test_one_that_a_client_has_started_is_contained_and_no_result_refers_to_it(
+    with_started: Source, tmp_path: Path
+) -> None:
+    found = trajectory_of(with_started, tmp_path)
+
+    assert "subagent_trajectory_ref" not in str(found["steps"])
+    assert ["Look at *this*"] == [step["message"] for each in found["subagent_trajectories"] for step in each["steps"]]
+
+
 @pytest.mark.skipif(not HARBOR.exists(), reason="Harbor's models are not installed (scripts/peers)")
-def test_harbor_accepts_a_trajectory(with_children: Source, tmp_path: Path) -> None:
-    trajectory_of(with_children, tmp_path)
+@pytest.mark.parametrize("source_of", ["with_children", "with_started"])
+def test_harbor_accepts_a_trajectory(request: pytest.FixtureRequest, source_of: str, tmp_path: Path) -> None:
+    trajectory_of(request.getfixturevalue(source_of), tmp_path)
     path = str(tmp_path / "pi-session-session.atif.json")
     judged = subprocess.run([HARBOR, "-c", JUDGE, path], capture_output=True, text=True, check=False)
 

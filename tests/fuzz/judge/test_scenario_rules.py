@@ -61,7 +61,7 @@ NO_TRACE: Final[Mapping[str, str]] = {
         ("R-RES-01", "R-RES-02", "R-RES-03"), "Of the command line, which scenarios do not choose; tests read results."
     ),
     **dict.fromkeys(
-        ("R-SUB-01", "R-SUB-02", "R-SUB-03", "R-SUB-04", "R-SUB-05", "R-SUB-06", "R-SUB-07", "R-SUB-09", "R-SUB-11"),
+        ("R-SUB-01", "R-SUB-02", "R-SUB-03", "R-SUB-04", "R-SUB-05", "R-SUB-06", "R-SUB-09", "R-SUB-11"),
         "A scenario's model answers one agent; tests have sub-agents, and kill them.",
     ),
     "R-EOF-03": "Only an extension holds up the end of an agent whose stdin is open.",

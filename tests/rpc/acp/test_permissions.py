@@ -183,6 +183,28 @@ def test_without_forms_a_question_is_declined_and_a_confirmation_is_a_permission
     assert "confirmed: True" in agent.text()
 
 
+OF_NO_CALL = """
+def extension(pi):
+    @pi.command("may")
+    async def may(ctx, args):
+        kinds = ["allow_once", "reject_once"]
+        ctx.ui.notify(f"chosen: {await ctx.ui.select('May it?', ['Yes', 'No'], option_kinds=kinds)}")
+"""
+
+
+def test_without_forms_a_question_with_kinds_that_is_about_no_call_is_a_permission(acp: StartAcp, work: Path) -> None:
+    """As those of sub-agents are that a client has started: to decline it would be an answer for all its clients."""
+    (work / "may.py").write_text(OF_NO_CALL)
+    answer = {"session/request_permission": _selected("allow_once")}
+    agent = acp("-e", str(work / "may.py"), script=(), answer=lambda message: answer.get(message["method"]))
+    session = opened(agent, work)
+    agent.call("session/prompt", sessionId=session, prompt=text("/may"))
+    asked = _asked(agent)["params"]
+
+    assert "chosen: Yes" in agent.text()
+    assert ("May it?", ["Yes", "No"]) == (asked["toolCall"]["title"], [each["name"] for each in asked["options"]])
+
+
 def test_texts_are_entered_in_forms_and_a_question_that_is_over_is_withdrawn(acp: StartAcp, work: Path) -> None:
     """What does not fit the form is no answer; an option that an extension changes is shown once."""
     path = work.parent / "texts.py"

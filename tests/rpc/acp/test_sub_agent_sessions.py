@@ -14,7 +14,8 @@ from pinnace_fuzz.acp.agent import AcpAgent, Message
 from pinnace_fuzz.harness.model_server.fake_llm import FakeLlm
 from pinnace_fuzz.script import Scripted
 from pinnace_rpc.acp.translation.abilities import Abilities
-from pinnace_rpc.acp.translation.children import ChildReplayed, ChildSessions, StoredChild
+from pinnace_rpc.acp.translation.children import ChildReplayed, ChildSessions, StoredChild, with_children
+from pinnace_rpc.acp.translation.shown import UserMessage
 from pinnace_rpc.acp.translation.v1.protocol import Version1
 from pinnace_rpc.acp.translation.version import Client
 
@@ -287,6 +288,25 @@ def events() -> list[Message]:
     ]
     first, second, third, last = brackets
     return [*first, second[0], *called, second[1], *carried_out, *third, last[0], *streamed, last[1]]
+
+
+def test_one_that_a_client_has_started_is_shown_without_a_call() -> None:
+    """R-SUB-13: live, and behind all that its session shows again."""
+    client = Client(Version1(), Abilities(children=True))
+    agent = {name: value for name, value in AGENT.items() if name != "toolCallId"}
+    works: Message = {**agent, "state": "running"}
+    live = ChildSessions("s", client, lambda _: "of-another", offers=True)
+    [(to, announced)] = live.take({"agentId": "k", "agent": works})
+    stored = StoredChild({**agent, "state": "completed"}, (), ())
+    of_call = StoredChild({**AGENT, "agentId": "m", "state": "completed"}, (), ())
+    [message, replayed] = with_children([UserMessage("e", ())], [of_call, stored])
+    assert isinstance(replayed, ChildReplayed)
+    again = [*ChildSessions("s", client, lambda _: "of-another", offers=True).replay(replayed)]
+
+    assert ("s", "k") == (to, announced["sessionId"])
+    assert {"pinnace": {"model": "p/m"}} == announced["_meta"]
+    assert isinstance(message, UserMessage)
+    assert ("s", announced) == again[0]
 
 
 def test_it_is_shown_once_wherever_in_its_work_it_is_loaded() -> None:

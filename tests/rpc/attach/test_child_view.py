@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pinnace_agent.core.ports.children import ASKED_BY
 from pinnace_agent.session.library import Library
 from pinnace_fuzz.records import Record
 from pinnace_rpc.attach.child_view import ChildView, why_not_viewed
 from pinnace_rpc.options.words import read_words
 from pinnace_spec.records.command_table import COMMAND_TABLE
+from pinnace_spec.records.messages import ASKED_BY
 from pinnace_spec.records.parsing import CommandError, parse_command
 from pinnace_spec.wire.json_text import encode_record
 

@@ -55,7 +55,8 @@ def parameters_of(command: str) -> dict[str, tuple[Type, bool]]:
 
 
 def snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    """Return the parameter of a field; a time has its unit."""
+    return "timeout_s" if name == "timeout" else re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def origin(annotation: Type) -> Type:

@@ -55,6 +55,15 @@ async def test_a_program_runs_an_agent_and_reads_its_events(prepare: Prepare) ->
 
 
 @on_trio_and_asyncio
+async def test_an_agent_in_a_program_starts_no_sub_agent(prepare: Prepare) -> None:
+    """R-SUB-13: its process is the program's."""
+    async with prepare([]).agent() as agent:
+        with pytest.raises(CommandFailed, match="a process of its own") as refused:
+            await agent.start_agent("count")
+    assert "agent_refused" == refused.value.error_code
+
+
+@on_trio_and_asyncio
 async def test_two_agents_share_nothing(prepare: Prepare, gates: Gates) -> None:
     """Their folders, settings, environments, keys of models, scripts and commands are their own."""
     waits, other = gates(), gates()

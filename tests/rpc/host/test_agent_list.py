@@ -195,3 +195,16 @@ def test_sub_agents_are_listed_while_they_work_and_counted_when_they_have_ended(
     summary.follow(b"tool_execution_update", update)
     summary.forget_children()
     assert summary.children == []
+
+
+def test_one_that_a_client_has_started_is_listed_until_it_is_waited_for_no_more() -> None:
+    summary = AgentSummary()
+    summary.take_state({"messageCount": 0})
+    agent: Record = {"agentId": "k", "state": "running", "provider": "p", "model": "m"}
+    assert [True, False] == [summary.take_started(agent), summary.take_started(agent)]
+    [row] = summary.children
+    assert ("k", "p/m", False) == (row["agentId"], row["model"], "toolCallId" in row)
+    ended: Record = {"agent": {**agent, "state": "completed", "usage": USAGE}}
+    for _ in range(2):
+        summary.started_ended("k", ended)
+        assert (summary.children, summary.tokens, summary.cost) == ([], 12, 0.25)

@@ -124,6 +124,52 @@ def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folde
     assert ("accepted", ["returned"]) == (accepted, [each["state"] for each in later[0]["messages"]])
 
 
+def test_one_that_a_client_has_started_is_listed_and_stopped(folder: Path) -> None:
+    """R-HST-08, R-SUB-13: it is listed below its agent, with its question, until it has ended."""
+    words = words_of(folder, "--tool-approval", "ask")
+    with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
+        begun = connection.ask({"id": "s", "type": "start_agent", "task": "count"})["data"]["agent"]
+        asked = connection.until(type="extension_ui_request", method="select")[-1]
+        (waiting,) = row_of(host)["subagents"]
+        connection.send({"id": "w", "type": "wait_agent", "agentId": begun["agentId"]})
+        host.ask(AgentAction("stop", begun["agentId"][-8:]))
+        ended = connection.until(type="response", id="w")[-1]["data"]["agent"]
+        rest = row_of(host)
+
+    assert asked["title"].endswith(begun["agentId"])
+    assert (begun["agentId"], True) == (waiting["agentId"], waiting["needsInput"])
+    assert "toolCallId" not in waiting
+    assert ("cancelled", []) == (ended["state"], rest["subagents"])
+
+
+def test_kill_9_of_the_agent_has_the_next_one_answer_what_waits(folder: Path) -> None:
+    """R-SUB-13, R-SUB-14: a wait is asked again, and a start that was not answered is decided by the session."""
+    words = words_of(folder)
+    with (
+        started(folder, environment_of(folder)) as host,
+        host.attach(start=words, client="ide", has_cursors=True) as connection,
+    ):
+        begun = connection.ask({"id": "s", "type": "start_agent", "task": "count", "messageId": "t"})["data"]["agent"]
+        connection.send({"id": "w", "type": "wait_agent", "agentId": begun["agentId"]})
+        during = row_of(host)
+        os.kill(during["pid"], signal.SIGSTOP)
+        connection.send({"id": "again", "type": "start_agent", "task": "count", "messageId": "t"})
+        (commands,) = folder.rglob("host/agents/main/clients/*.jsonl")
+        while b"again" not in commands.read_bytes():
+            pass
+        os.kill(during["pid"], signal.SIGKILL)
+        answers: dict[object, Record] = {}
+        while {"w", "again"} - answers.keys():
+            answers |= {each.get("id"): each for each in connection.until(type="response")}
+        row = row_of(host)
+
+    ended = answers["w"]["data"]["agent"]
+    assert [begun["agentId"]] == [each["agentId"] for each in during["subagents"]]
+    assert (begun["agentId"], "interrupted") == (ended["agentId"], ended["state"])
+    assert ended == answers["again"]["data"]["agent"]
+    assert [] == row["subagents"]
+
+
 def test_kill_9_of_the_agent_has_its_session_decide_a_message_in_progress(folder: Path) -> None:
     """R-SUB-10: the next process is asked the same, and knows what was accepted: no outcome is unknown."""
     words = words_of(folder)

@@ -426,8 +426,8 @@ def test_every_command_has_its_cell() -> None:
     beside |= {"set_label"}
     # Needs a call that is carried out; refused without one at once (the scenarios CEL/tools-and-lists and TLS).
     beside |= {"abort_tool"}
-    # Likewise a sub-agent that works.
-    beside |= {"cancel_agent", "message_agent"}
+    # Likewise a sub-agent that works, or a model that one asks (the scenarios SUB).
+    beside |= {"cancel_agent", "message_agent", "start_agent", "wait_agent"}
     # Likewise a provider that is known; its rows are those of hello.
     beside |= {"login", "logout", "abort_login"}
     # Refused in every busy state (test_tree_moves, and the scenarios CEL/navigate-tree).

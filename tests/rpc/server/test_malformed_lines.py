@@ -256,6 +256,7 @@ WRONG: Mapping[str, Sequence[Any]] = {
     "enum": [7, True, "no such value", "", ["steer"]],
     "boolean": ["true", 1, 0, []],
     "integer": ["1", 1.5, True, [1]],
+    "number": ["1", True, [1], -1],
     "images": [
         "x",
         {"0": {}},
@@ -294,7 +295,14 @@ WRONG: Mapping[str, Sequence[Any]] = {
 
 # What is left behind if it is executed.
 BASH = {"command": "touch ran"}
-KINDS: Mapping[Any, str] = {str: "string", bool: "boolean", int: "integer", list: "texts", dict: "item"}
+KINDS: Mapping[Any, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "texts",
+    dict: "item",
+}
 LISTS = ("images", "attachments")
 
 

@@ -132,6 +132,31 @@ def test_a_sub_agent_that_works_is_given_a_message(tmp_path: Path) -> None:
     play(work())
 
 
+def test_a_sub_agent_is_started_beside_the_conversation(tmp_path: Path) -> None:
+    """R-SUB-13, R-SUB-14: it is given a message as others are, and its answer is shown when it has ended."""
+    gate = tmp_path / "project" / "gate"
+    gate.parent.mkdir()
+    os.mkfifo(gate)
+    bash = call("bash", command="cat gate")
+
+    async def work() -> None:
+        flags = script(tmp_path, {"tools": [bash]}, {"text": "two sails"})
+        async with terminal(tmp_path, *flags, size=(110, 40)) as screen:
+            await screen.say("/agent count the sails")
+            await screen.shows("works: count the sails")
+            [child] = (await screen.app.client.list_agents())["agents"]
+            await screen.say(f"/message {child['agentId']} masts, too")
+            await screen.shows("message accepted for the sub-agent count the sails: masts, too")
+            await asyncio.to_thread(gate.write_text, "one\n")
+            await screen.shows(f"sub-agent {child['agentId'][-8:]} completed: count the sails", "two sails")
+            await screen.say("/agent")
+            await screen.until(lambda: isinstance(screen.app.screen, Dialog))
+            await screen.press("escape")
+            await screen.until(lambda: not isinstance(screen.app.screen, Dialog))
+
+    play(work())
+
+
 def test_steering_following_up_editing_the_queue_and_aborting(tmp_path: Path) -> None:
     """Escape gives back what was queued, in the order of its delivery."""
     flags = script(tmp_path, {"text": "I begin.", "hang": True})

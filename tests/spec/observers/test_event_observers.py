@@ -88,6 +88,24 @@ def listed(*children: tuple[str, str]) -> str:
     return LIST % ", ".join(f'{{"agentId": "{name}", "state": "{state}"}}' for name, state in children)
 
 
+def started(identity: str, state: str = "running", task: str = "") -> str:
+    """Write a start of a sub-agent by the client, and its answer."""
+    name = f', "messageId": "{task}"' if task else ""
+    return (
+        f'> start_agent s {{"task": "T"{name}}}\n'
+        f'< ok s {{"agent": {{"agentId": "{identity}", "task": "T", "state": "{state}"{name}}}}}\n'
+    )
+
+
+def waited(identity: str, state: str, limit: str = "") -> str:
+    """Write a wait for a sub-agent, and its answer."""
+    timeout = f', "timeout": {limit}' if limit else ""
+    return (
+        f'> wait_agent w {{"agentId": "{identity}"{timeout}}}\n'
+        f'< ok w {{"agent": {{"agentId": "{identity}", "task": "T", "state": "{state}"}}, "text": null}}\n'
+    )
+
+
 def shown(identity: str, state: str = "") -> str:
     """Write what a client is shown of a sub-agent: its state, or something that it does."""
     agent = f'"agent": {{"agentId": "{identity}", "toolCallId": "c1", "state": "{state}"}}'
@@ -148,6 +166,31 @@ GOOD: list[tuple[str, str, str]] = [
         + " / says done / turn_end / agent_end / settled\n"
         + '> new_session n\n< session_changed {"reason": "new", "by": "client"} / ok n {"cancelled": false}\n'
         + listed(),
+    ),
+    (
+        "a sub-agent that the client has started and waited for, as a task that it has named",
+        "I-SUB-1",
+        started("k", task="t")
+        + waited("k", "running", "0")
+        + listed(("k", "running"))
+        + waited("k", "completed")
+        + started("k", "completed", "t")
+        + started("m")
+        + listed(("k", "completed"), ("m", "running")),
+    ),
+    (
+        "a wait that is answered when the session of its sub-agent has been left",
+        "I-SUB-1",
+        started("k")
+        + '> wait_agent w {"agentId": "k"}\n'
+        + '> new_session n\n< session_changed {"reason": "new", "by": "client"} / ok n {"cancelled": false}\n'
+        + '< ok w {"agent": {"agentId": "k", "task": "T", "state": "cancelled"}, "text": null}\n'
+        + listed(),
+    ),
+    (
+        "a sub-agent of an earlier process, which another one may have",
+        "I-SUB-1",
+        waited("k", "running") + listed(("k", "running")),
     ),
     (
         "a sub-agent that is shown from its beginning to its end",
@@ -339,6 +382,15 @@ GOOD: list[tuple[str, str, str]] = [
 ]
 
 BAD: list[tuple[str, str, str, list[tuple[int, ...]]]] = [
+    ("a sub-agent that a client has started and is not listed", "I-SUB-1", started("k") + listed(), [(2, 4)]),
+    ("two sub-agents for one task", "I-SUB-1", started("k", task="t") + started("m", task="t"), [(2, 4)]),
+    ("a wait that ends while its sub-agent works", "I-SUB-1", started("k") + waited("k", "running"), [(2, 4)]),
+    (
+        "a wait after which its sub-agent works again",
+        "I-SUB-1",
+        started("k") + waited("k", "completed") + listed(("k", "running")),
+        [(4, 6)],
+    ),
     ("a sub-agent that is not listed", "I-SUB-1", TWO_CHILDREN + listed(("k", "running")), [(12, 14)]),
     ("a sub-agent that is listed twice", "I-SUB-1", ONE_CHILD + listed(*[("k", "running")] * 2), [(12,)]),
     (

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import StrictBool, StrictInt, StrictStr
+from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 from typing_extensions import get_type_hints
 
 from pinnace_spec.records.commands import ALL_COMMANDS, MODELS
@@ -32,9 +32,15 @@ VALID: dict[str, JsonValue] = {
     "delegate": ["read_text_file"],
     "item": {"kind": "call", "name": "read", "id": "call1"},
 }
-BY_KIND: dict[object, JsonValue] = {StrictStr: "text", StrictBool: True, StrictInt: 5, list[StrictStr]: ["text"]}
+BY_KIND: dict[object, JsonValue] = {
+    StrictStr: "text",
+    StrictBool: True,
+    StrictInt: 5,
+    StrictFloat: 2.5,
+    list[StrictStr]: ["text"],
+}
 # Values of every kind of JSON; what a field takes is left out for it.
-WRONG: list[JsonValue] = [1, 1.5, True, "text", "", [], {}, ["text"], {"type": "image"}, [1], [None], [{}]]
+WRONG: list[JsonValue] = [-1, 1, 1.5, True, "text", "", [], {}, ["text"], {"type": "image"}, [1], [None], [{}]]
 # Fields that must be there, and may be null.
 NULLABLE = {("navigate_tree", "entryId")}
 # An answer to the agent is not judged here: it has no response that could say what is wrong with it.
@@ -56,7 +62,10 @@ def kind_of(annotation: Any) -> tuple[object, bool]:
         [annotation] = (each for each in get_args(annotation) if each is not types.NoneType)
     if annotation in BY_KIND or get_origin(annotation) is not Annotated:
         return annotation, False
-    return {str: StrictStr, int: StrictInt}[get_args(annotation)[0]], True
+    kind = get_args(annotation)[0]
+    if set(get_args(kind)) == {StrictFloat, StrictInt}:  # a number may be whole
+        return StrictFloat, True
+    return {str: StrictStr, int: StrictInt}[kind], True
 
 
 def fields_of(command: str) -> list[Field]:
@@ -95,7 +104,11 @@ def wrong_values(field: Field, values: list[JsonValue] = WRONG) -> list[JsonValu
         if field.kind is StrictBool:
             return isinstance(value, bool)
         if field.kind is StrictInt:
-            return isinstance(value, int) and not isinstance(value, bool)
+            return isinstance(value, int) and not isinstance(value, bool) and (value > 0 or not field.is_bounded)
+        if field.kind is StrictFloat:
+            return (
+                isinstance(value, int | float) and not isinstance(value, bool) and (value > 0 or not field.is_bounded)
+            )
         if field.kind is StrictStr:
             return isinstance(value, str) and (value != "" or not field.is_bounded)
         if field.kind == list[StrictStr]:

@@ -1,7 +1,8 @@
-"""How a tool has another agent do a task: the agents that a run starts, and ends with.
+"""How a tool, or a client, has another agent do a task: the agents that are started, and what ends them.
 
-The tool knows neither processes nor their protocol. What starts an agent decides its rights, from what neither the
-model nor the new agent can change. Rules R-SUB-01 to R-SUB-05.
+Neither knows processes or their protocol. What starts an agent decides its rights, from what neither the model nor the
+new agent can change. One that a call has started ends with it; one that a client has started, with its task, its
+session or the process. Rules R-SUB-01 to R-SUB-05, R-SUB-13.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +18,14 @@ TASK_WORDS: Final = "Task: "
 """Before the task of an agent in its conversation: with words before it, it is no command, template or skill."""
 MESSAGE_WORDS: Final = "Message: "
 """Before a message to one that works, likewise."""
-ASKED_BY: Final = "\n\nAsked by the sub-agent "
-"""Before the id of one at the end of a question about its call, which the user of the agent above it is asked."""
 
 
 class ChildRequest(NamedTuple):
-    """What a call asks for. None: as the agent that calls has it."""
+    """What a call, or a client, asks for. None: as the agent that is asked has it."""
 
     task: str
-    call_id: str
+    call_id: str | None
+    """None: a client asks."""
     model: str | None = None
     """`provider/id`."""
     tools: Sequence[str] | None = None
@@ -33,6 +33,10 @@ class ChildRequest(NamedTuple):
     folder: str | None = None
     """Where it works, relative to the folder of the session."""
     max_turns: int | None = None
+    message_id: str | None = None
+    """What the client calls its task."""
+    timeout_s: float | None = None
+    """How long one may take that a client starts; None: as long as a run of the agent that is asked."""
 
 
 class ChildReport(NamedTuple):
@@ -83,8 +87,16 @@ class ChildRefused(Exception):
     """An agent may not be started, or not so; the text names what was asked for and what is allowed."""
 
 
+class ChildNotSaved(ChildRefused):
+    """An agent was not started, since the session can't keep that it was."""
+
+
+OnStarted = Callable[["Mapping[str, object] | ChildRefused | None"], None]
+"""Takes the agent that was started, for clients, or why it was not; None: it was ended before."""
+
+
 class ChildAgents(Protocol):
-    """The agents that the runs of one agent start."""
+    """The agents that the runs, and the clients, of one agent start."""
 
     def follow(self, agent: "EffectInterpreter") -> None:
         """Take the agent that starts them, before its first run."""
@@ -97,6 +109,33 @@ class ChildAgents(Protocol):
         Raises:
             ChildRefused: It was not started.
         """
+        ...
+
+    def start(self, request: ChildRequest, on_started: OnStarted) -> None:
+        """Start an agent for a client, which works beside everything else until it has done its task.
+
+        Its rights are decided now. `on_started` is called once, when its beginning is on the disk, or will not be.
+
+        Raises:
+            ChildRefused: It is not started; `on_started` is not called.
+        """
+
+    @property
+    def started(self) -> int:
+        """How many work that clients have started."""
+        ...
+
+    def cancel_started(self) -> None:
+        """End those that clients have started, each as `cancel` does."""
+
+    async def until_over(self) -> None:
+        """Return when none works that a client has started. Cancelled, it waits no longer."""
+
+    async def ended(self, agent_id: str) -> None:
+        """Return when an agent does not work, at once if it does not now."""
+
+    def answer_of(self, agent_id: str) -> str | None:
+        """Return the last answer of one whose session is in memory; None: it has given none, or has a file."""
         ...
 
     def show(self, *, is_wanted: bool) -> None:

@@ -40,7 +40,7 @@ _SAMPLES: Mapping[str, Any] = {
 }
 _LONG = "x" * 100_000
 # A prompt needs the model; the other commands do not use it in an empty session.
-_ASKS_MODEL = frozenset({*TEXT_COMMANDS, "compact"})
+_ASKS_MODEL = frozenset({*TEXT_COMMANDS, "compact", "start_agent"})
 
 
 def valid(command: str) -> dict[str, Any]:

@@ -35,11 +35,11 @@ class StoredChild(NamedTuple):
 
 
 class ChildReplayed(NamedTuple):
-    """A sub-agent that a call has started is shown again behind the call."""
+    """A sub-agent is shown again, behind the call that has started it."""
 
     stored: StoredChild
-    call: str
-    """The client's id of the call."""
+    call: str | None
+    """The client's id of the call; None: a client has started it."""
 
 
 class ChildSessions:
@@ -81,7 +81,8 @@ class ChildSessions:
 
     def _change(self, identity: str, agent: Json) -> Iterator[Addressed]:
         if identity not in self._open:
-            yield from self._announce(identity, agent, self._call_of(str(agent.get("toolCallId"))))
+            call = agent.get("toolCallId")
+            yield from self._announce(identity, agent, self._call_of(call) if isinstance(call, str) else None)
         if agent.get("state") != "running":
             yield from self._end(identity, agent)
 
@@ -223,8 +224,11 @@ class _Child:
 
 
 def with_children(shown: Iterable[Shown], children: Sequence[StoredChild]) -> Iterator[Shown | ChildReplayed]:
-    """Yield what a session shows again, and behind each call the sub-agent that it has started."""
-    left = [*children]
+    """Yield what a session shows again, and behind each call the sub-agent that it has started.
+
+    Those that clients have started are at its end: where they began is no part of the conversation.
+    """
+    left = [child for child in children if "toolCallId" in child.agent]
     for each in shown:
         yield each
         if isinstance(each, CallReplayed) and each.call.tool == _TOOL:
@@ -232,6 +236,7 @@ def with_children(shown: Iterable[Shown], children: Sequence[StoredChild]) -> It
             if child is not None:
                 left.remove(child)
                 yield ChildReplayed(child, each.call.id)
+    yield from (ChildReplayed(child, None) for child in children if "toolCallId" not in child.agent)
 
 
 def _is_of(child: StoredChild, replayed: CallReplayed) -> bool:

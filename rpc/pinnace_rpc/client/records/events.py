@@ -448,8 +448,10 @@ class AgentInfo(TypedDict):
 
     agentId: str
     """The id of its session."""
-    toolCallId: str
-    """The call of `subagent` that has started it, and ends with it."""
+    toolCallId: NotRequired[str]
+    """The call of `subagent` that has started it, and ends with it; absent where a client has (`start_agent`)."""
+    messageId: NotRequired[str]
+    """The name of its task, where a client has given one."""
     task: str
     """The beginning of its task."""
     state: Literal["running", "completed", "failed", "cancelled", "interrupted"]
@@ -462,6 +464,8 @@ class AgentInfo(TypedDict):
     """Absent for a session in memory."""
     usage: NotRequired[Usage]
     """All of it, with that of sub-agents of its own; absent while it works (`tool_execution_update` has it then)."""
+    error: NotRequired[str]
+    """Why it has not completed its task, where that is known."""
     messages: NotRequired[list[AgentMessage]]
     """Those that it was given while it worked, in their order; absent without any."""
 

@@ -587,6 +587,22 @@ class AgentMessageAccepted(TypedDict):
     became of it."""
 
 
+class AgentStarted(TypedDict):
+    """A sub-agent that a client has started."""
+
+    agent: AgentInfo
+    """As `list_agents` has it; of a task that is repeated, in the state that its sub-agent has."""
+
+
+class AgentResult(TypedDict):
+    """What became of a sub-agent."""
+
+    agent: AgentInfo
+    """As `list_agents` has it; `running` only where `timeout` was shorter, or another process has its session."""
+    text: str | None
+    """Its last answer; null if it has given none."""
+
+
 class Replaced(TypedDict):
     """Whether an extension prevented the replacement of the session.
 

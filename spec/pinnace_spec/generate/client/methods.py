@@ -52,7 +52,8 @@ class _Parameter(NamedTuple):
 
     @property
     def name(self) -> str:
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.wire).lower()
+        # With its unit, as everywhere.
+        return "timeout_s" if self.wire == "timeout" else re.sub(r"(?<!^)(?=[A-Z])", "_", self.wire).lower()
 
     @property
     def declared(self) -> str:

@@ -1,8 +1,9 @@
 """Sub-agents: I-SUB-1 (each is listed, ends once, and with its call), I-SUB-2 (what was accepted for it is kept).
 
 What a client is shown of one is between its beginning and its end, and nothing is shown to a client that has not asked.
-Pure. Not judged with extensions, which may replace the tool or its results. Sources: R-SUB-01, R-SUB-05, R-SUB-07,
-R-SUB-09, R-SUB-10.
+A task that a client has named has one, and a client that waits for one without a limit learns of its end. Pure. Not
+judged with extensions, which may replace the tool or its results. Sources: R-SUB-01, R-SUB-05, R-SUB-07, R-SUB-09,
+R-SUB-10, R-SUB-13, R-SUB-14.
 """
 
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ class _Child:
     """A sub-agent that a record has named."""
 
     call: str
+    """The call that has started it; empty: a client has."""
     named: int
     """The step that named it first."""
     state: str = _RUNNING
@@ -48,6 +50,10 @@ class SubagentsEnd(Automaton):
         """Whether the client is shown what sub-agents do."""
         self._shown: set[str] = set()
         """Those whose beginning it was shown, and whose end it was not."""
+        self._of_tasks: dict[str, str] = {}
+        """The sub-agents of the tasks that clients have named."""
+        self._session_since = 0
+        """The step since which there is this session: an answer to an earlier command may be about another one."""
 
     def take(self, step: Step) -> None:
         """Follow calls of the tool, and lists."""
@@ -66,7 +72,7 @@ class SubagentsEnd(Automaton):
             return
         match edge.out_kind(step):
             case "session_changed":
-                self._forget()
+                self._forget(step.number)
             case "subagent_event":
                 self._show(step.number, record)
             case "tool_execution_start" if edge.text(record, "toolName") == _TOOL:
@@ -84,12 +90,14 @@ class SubagentsEnd(Automaton):
             self._doubled.add(call)
         self._of_calls.setdefault(call, set())
 
-    def _forget(self) -> None:
+    def _forget(self, number: int) -> None:
         """Another session has other sub-agents."""
+        self._session_since = number
         self._children.clear()
         self._of_calls.clear()
         self._doubled.clear()
         self._shown.clear()
+        self._of_tasks.clear()
 
     def _show(self, number: int, record: Record) -> None:
         """Take what the client is shown of a sub-agent."""
@@ -100,7 +108,8 @@ class SubagentsEnd(Automaton):
         if agent:
             call, state = edge.text(agent, "toolCallId"), edge.text(agent, "state")
             child = self._children.setdefault(identity, _Child(call, number))
-            self._of_calls.setdefault(call, set()).add(identity)
+            if call:
+                self._of_calls.setdefault(call, set()).add(identity)
             self._become(number, child, state, f"record {number} shows a sub-agent as {edge.shown(state)}")
             (self._shown.add if state == _RUNNING else self._shown.discard)(identity)
         elif identity not in self._shown:
@@ -141,12 +150,33 @@ class SubagentsEnd(Automaton):
 
     def _answer(self, answered: Sent, step: Step) -> None:
         if answered.kind in SESSION_COMMANDS:
-            self._forget()
+            self._forget(step.number)
         if answered.kind == "hello" and answered.record.get("subagents") is False:
             self._is_asked = False
             self._shown.clear()
+        data = edge.inner(edge.as_record(step.record), "data")
         if answered.kind == "list_agents":
-            self._list(step.number, edge.inner(edge.as_record(step.record), "data"))
+            self._list(step.number, data)
+        elif answered.kind in ("start_agent", "wait_agent") and answered.number > self._session_since:
+            self._take_answer(step.number, answered, edge.inner(data, "agent"))
+
+    def _take_answer(self, number: int, answered: Sent, agent: Record) -> None:
+        """Take the answer to a client that has started a sub-agent, or waited for one."""
+        self.armed += 1
+        identity, state = edge.text(agent, "agentId"), edge.text(agent, "state")
+        is_known = identity in self._children
+        child = self._children.setdefault(identity, _Child(edge.text(agent, "toolCallId"), number))
+        self._become(number, child, state, f"record {number} answers with a sub-agent as {edge.shown(state)}")
+        name = edge.text(answered.record, "messageId")
+        if answered.kind == "start_agent" and name:
+            first = self._of_tasks.setdefault(name, identity)
+            if first != identity:
+                what = f"record {number} answers with another sub-agent than for the same task before"
+                self.report(what, self._children[first].named, number, rules=("R-SUB-13",))
+        is_limited = answered.record.get("timeout") is not None
+        if answered.kind == "wait_agent" and is_known and state == _RUNNING and not is_limited:
+            what = f"record {number} ends a wait without a limit for a sub-agent that works"
+            self.report(what, child.named, number, rules=("R-SUB-14",))
 
     def _list(self, number: int, data: Record) -> None:
         self.armed += 1
@@ -188,6 +218,7 @@ class AgentMessagesKept(Automaton):
         """By sub-agent and id."""
         self._ended: dict[str, int] = {}
         """Sub-agents that have ended, with the step that shows it."""
+        self._session_since = 0
 
     def take(self, step: Step) -> None:
         """Follow answers, and what is shown of sub-agents."""
@@ -200,7 +231,7 @@ class AgentMessagesKept(Automaton):
             return
         match edge.out_kind(step):
             case "session_changed":
-                self._forget()
+                self._forget(step.number)
             case "subagent_event":
                 self._show(step.number, record)
             case "tool_execution_end" if edge.text(record, "toolName") == _TOOL:
@@ -208,16 +239,19 @@ class AgentMessagesKept(Automaton):
             case _:
                 pass
 
-    def _forget(self) -> None:
+    def _forget(self, number: int) -> None:
+        self._session_since = number
         self._messages.clear()
         self._ended.clear()
 
     def _answer(self, number: int, answered: Sent, data: Record) -> None:
         if answered.kind in SESSION_COMMANDS:
-            self._forget()
+            self._forget(number)
         elif answered.kind == "list_agents":
             for item in edge.items(data, "agents"):
                 self._read(number, edge.as_record(item), is_whole=True)
+        elif answered.kind in ("start_agent", "wait_agent") and answered.number > self._session_since:
+            self._read(number, edge.inner(data, "agent"), is_whole=True)
         elif answered.kind == "message_agent":
             self.armed += 1
             agent, state = edge.text(answered.record, "agentId"), edge.text(data, "state")

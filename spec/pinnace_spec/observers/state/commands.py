@@ -26,6 +26,7 @@ SLOW_COMMANDS: Final = (
     | SESSION_COMMANDS
     | {"bash", "compact", "navigate_tree", "reload"}
     | {"abort", "export_html", "list_sessions", "message_agent"}
+    | {"start_agent", "wait_agent"}
     | {"login", "logout"}
 )
 """Commands that are answered after their work. All others are answered as soon as they are read."""

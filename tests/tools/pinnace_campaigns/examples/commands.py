@@ -111,6 +111,19 @@ def _cancel_agent(player: Player) -> None:
     player.settle()
 
 
+def _start_agent(player: Player) -> None:
+    player.ask(id="1", type="start_agent", task="Count the sails", maxTurns=5, messageId="sails")
+
+
+def _wait_agent(player: Player) -> None:
+    agent = player.agent.ask("start_agent", task="Count the sails")["agent"]["agentId"]
+    player.agent.llm.wait_reached("half")
+    player.begin()
+    player.send(id="1", type="wait_agent", agentId=agent, timeout=600)
+    player.agent.llm.release("half")
+    player.agent.wait_response("1")
+
+
 def _message_agent(player: Player) -> None:
     player.agent.ask("prompt", message="Delegate it")
     call = player.agent.wait({"type": "tool_execution_update"})
@@ -228,6 +241,8 @@ _CONVERSATIONS: Final = (
     _of("abort", _abort, [_HANGING]),
     _of("abort_retry", _abort_retry, [{"error": {"status": 503}}], settings={"retry": {"baseDelayMs": 600_000}}),
     _of("abort_tool", _abort_tool, [_WAITING, {"text": "I have stopped."}]),
+    _of("start_agent", _start_agent, [{**_HANGING, "match": "Task: "}]),
+    _of("wait_agent", _wait_agent, [{"chunks": [{"gate": "half"}, {"text": "Two sails"}], "match": "Task: "}]),
     _of(
         "cancel_agent",
         _cancel_agent,
