@@ -248,6 +248,7 @@ class EditorConnection:
         params = _said(view, message.text)
         if self._draws.random() < 0.3:
             params["_meta"] = {"pinnace": {"deliverAs": "followUp"}}
+        view.is_cancelled = False  # the work that is being cancelled may go on with this message
         await self.request("_session/steering", params, message)
 
     async def cancel(self, view: SessionView) -> None:
