@@ -78,8 +78,8 @@ class Acceptance:
 
     def _by(self, keyword: str, argument: Any) -> Accepts:
         match keyword:
-            case "$ref" if isinstance(argument, str) and argument.startswith(_REFERENCE):
-                return self.of(argument.removeprefix(_REFERENCE))
+            case "$ref":
+                return self._referred(argument)
             case "allOf":
                 return self._all_of(argument)
             case "anyOf":
@@ -93,7 +93,7 @@ class Acceptance:
                 return lambda value: not accepts(value)
             case "items":
                 accepts = self._all(argument)
-                return lambda value: not isinstance(value, list) or all(map(accepts, value))
+                return lambda value: not _is_array(value) or all(map(accepts, value))
             case "const":
                 return _equals(argument)
             case "enum":
@@ -101,6 +101,11 @@ class Acceptance:
                 return lambda value: any(option(value) for option in options)
             case _:
                 return _by_size(keyword, argument)
+
+    def _referred(self, reference: str) -> Accepts:
+        if not reference.startswith(_REFERENCE):
+            raise UnknownKeyword(f"$ref: {reference!r}")
+        return self.of(reference.removeprefix(_REFERENCE))
 
     def _all_of(self, schemas: Sequence[Schema]) -> Accepts:
         if len(schemas) == 1:
@@ -117,7 +122,7 @@ class Acceptance:
         rest = self._all(others) if not isinstance(others, bool) else _anything if others else _nothing
 
         def accepts_object(value: Any) -> bool:
-            if not isinstance(value, dict):
+            if not _is_object(value):
                 return True
             for name, accepts in needed:
                 if name not in value or not accepts(value[name]):
@@ -171,11 +176,19 @@ def _by_size(keyword: str, least: Any) -> Accepts:
         case "maximum":
             return lambda value: not _is_number(value) or value <= least
         case "minItems":
-            return lambda value: not isinstance(value, list) or len(value) >= least
+            return lambda value: not _is_array(value) or len(value) >= least
         case "minLength":
             return lambda value: not isinstance(value, str) or len(value) >= least
         case _:
             raise UnknownKeyword(f"{keyword}: {least!r}")
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
 
 
 def _is_number(value: object) -> bool:
@@ -187,11 +200,11 @@ def _is_integer(value: object) -> bool:
 
 
 _TYPES: Final[Mapping[str, Accepts]] = {
-    "array": lambda value: isinstance(value, list),
+    "array": _is_array,
     "boolean": lambda value: isinstance(value, bool),
     "integer": _is_integer,
     "null": lambda value: value is None,
     "number": _is_number,
-    "object": lambda value: isinstance(value, dict),
+    "object": _is_object,
     "string": lambda value: isinstance(value, str),
 }

@@ -34,7 +34,7 @@ def extension(pi: ExtensionAPI) -> None:
 """
 APPROVED_EXTENSION_NAME: Final = "approved.py"
 APPROVED_FLAGS: Final = ("--tools", f"{TOOLS},mark", "--tool-approval", "ask")
-APPROVED_CALLS: Final = ({"name": "mark", "arguments": {}}, *CALLS[1:])
+APPROVED_CALLS: Final[Sequence[Message]] = ({"name": "mark", "arguments": {}}, *CALLS[1:])
 """Of the model: a call that needs an approval, in place of one that does not."""
 
 
@@ -234,12 +234,11 @@ def _given(params: Message, result: Message) -> tuple[str, bool]:
         kind = next((each["kind"] for each in params["options"] if each["optionId"] == chosen), "")
         return str(kind.startswith("allow")), kind == "allow_always"
     (name, form), *_ = params["requestedSchema"]["properties"].items()
+    titles = {each["const"]: each["title"] for each in as_list(form.get("oneOf")) or ()}
     if result["action"] != "accept":
-        is_confirmed = any(each["const"] == "yes" for each in as_list(form.get("oneOf")) or ())
-        return str(False) if is_confirmed else str(None), False
-    given = result["content"][name]
-    chosen = next((each["title"] for each in as_list(form.get("oneOf")) or () if each["const"] == given), given)
-    return {"Yes": str(True), "No": str(False)}.get(chosen, chosen), False
+        return str(False) if "yes" in titles else str(None), False
+    given: str = result["content"][name]
+    return {"yes": str(True), "no": str(False)}.get(given, str(titles.get(given, given))), False
 
 
 def _asked_call(params: Message) -> str | None:
