@@ -6,7 +6,8 @@ Exit codes: 0, nothing was found; 1, a history breaks a rule, or is another one 
 import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -93,47 +94,46 @@ def main(  # noqa: PLR0913 - one for each option
         click.echo(f"pinnace-simulate: {error}", err=True)
         sys.exit(_USAGE)
     began_s, done, number, found = time.process_time(), 0, seed, 0
-    while done < steps:
-        if host_program is None:
-            play = partial(simulate, number, program)
-        elif adapter_program is None:
-            play = partial(simulate_hosted, number, program, host_program)
-        else:
-            play = partial(simulate_editors, number, Programs(program, host_program, adapter_program))
-        history = play([part for part in without.split(",") if part])
-        done += history.steps
-        # What is loaded stays: each history collects its own garbage, and not what earlier ones have had loaded.
-        gc.collect()
-        gc.freeze()
-        for _ in range(repeat - 1):
-            again = play(without.split(","))
-            done += again.steps
-            if again.trace.lines != history.trace.lines:
-                _report_difference(history, again)
-                sys.exit(_FOUND)
-        number += 1
-        if digests:
-            click.echo(f"{history.seed} {history.steps} {history.lives} {history.trace.digest}")
-        if trace is not None:
-            _write(trace, history)
-        if history.findings:
-            found += 1
-            if shrink:
-                history = shrunk(history, play)
-                if trace is not None:
-                    _write(trace, history)
-            _report(
-                history,
-                [
-                    *(["--hosted"] if hosted else []),
-                    *(["--editors"] if editors else []),
-                    *_other("--agent", agent, DEFAULT_PROGRAM),
-                    *_other("--host", host, DEFAULT_HOST),
-                    *_other("--adapter", adapter, DEFAULT_ADAPTER),
-                ],
-            )
-            if not keep_going:
-                break
+    with _without_collection():
+        while done < steps:
+            if host_program is None:
+                play = partial(simulate, number, program)
+            elif adapter_program is None:
+                play = partial(simulate_hosted, number, program, host_program)
+            else:
+                play = partial(simulate_editors, number, Programs(program, host_program, adapter_program))
+            history = play([part for part in without.split(",") if part])
+            done += history.steps
+            _collect()
+            for _ in range(repeat - 1):
+                again = play(without.split(","))
+                done += again.steps
+                if again.trace.lines != history.trace.lines:
+                    _report_difference(history, again)
+                    sys.exit(_FOUND)
+            number += 1
+            if digests:
+                click.echo(f"{history.seed} {history.steps} {history.lives} {history.trace.digest}")
+            if trace is not None:
+                _write(trace, history)
+            if history.findings:
+                found += 1
+                if shrink:
+                    history = shrunk(history, play)
+                    if trace is not None:
+                        _write(trace, history)
+                _report(
+                    history,
+                    [
+                        *(["--hosted"] if hosted else []),
+                        *(["--editors"] if editors else []),
+                        *_other("--agent", agent, DEFAULT_PROGRAM),
+                        *_other("--host", host, DEFAULT_HOST),
+                        *_other("--adapter", adapter, DEFAULT_ADAPTER),
+                    ],
+                )
+                if not keep_going:
+                    break
     passed_s = time.process_time() - began_s
     click.echo(
         f"{number - seed} histories, {done} scheduling steps, {done / passed_s * 60:,.0f} a minute of processor time;"
@@ -141,6 +141,24 @@ def main(  # noqa: PLR0913 - one for each option
         err=True,
     )
     sys.exit(_FOUND if found else 0)
+
+
+@contextmanager
+def _without_collection() -> Generator[None]:
+    """Collect no garbage by itself: that of each history is collected once, behind it."""
+    had_gc = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if had_gc:
+            gc.enable()
+
+
+def _collect() -> None:
+    """Collect garbage. What is loaded stays: each history collects its own, and not what earlier ones have loaded."""
+    gc.collect()
+    gc.freeze()
 
 
 def _report_difference(history: History, again: History) -> None:

@@ -8,7 +8,7 @@ records that clients read, and faults strike at one of them.
 import os
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ import trio
 from pinnace_fuzz.session_verdict import Files
 from pinnace_fuzz.simulation.client import Ledger
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, DiskFaults, ProcessDisk
-from pinnace_fuzz.simulation.model import MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script, draw_settings
+from pinnace_fuzz.simulation.model import CALLS, MODEL, READ_FILE, SCRIPT_VARIABLE, TOOLS, draw_script, draw_settings
 from pinnace_fuzz.simulation.moments import ANY_RECORD, UPDATE, Moment, RecordMoment
 from pinnace_fuzz.simulation.oracles import find_lost, session_files
 from pinnace_fuzz.simulation.parts import Parts
@@ -118,9 +118,16 @@ class World:
         self.findings.append(Finding(self.trace.steps, source, text))
         self.trace.note("finding", f"{source}: {text}")
 
-    def write_script(self, number: int, *, trouble: float, is_slow: bool = False) -> None:
-        """Give the model its script for a span."""
-        script = draw_script(self.draws(f"model {number}"), trouble=trouble, is_slow=is_slow)
+    def write_script(
+        self,
+        number: int,
+        calls: Sequence[Mapping[str, object]] = CALLS,
+        *,
+        trouble: float,
+        is_slow: bool = False,
+    ) -> None:
+        """Give the model its script for a span, with these calls of tools."""
+        script = draw_script(self.draws(f"model {number}"), calls, trouble=trouble, is_slow=is_slow)
         (self.home / "script.json").write_bytes(script)
 
     def take_record(self, kind: str) -> bool:

@@ -31,6 +31,7 @@ class OpenDialogs:
         answer: Callable[[Json], None],
         emit: Emit,
         changed: Callable[[], None],
+        announcing: Callable[[], None],
         client: Client,
     ) -> None:
         """Begin without any.
@@ -42,6 +43,7 @@ class OpenDialogs:
             answer: Takes answers for the agent.
             emit: Takes updates of the session.
             changed: Called when a question has been asked, or is over.
+            announcing: Called before a call is announced for a question alone.
             client: Of the connection.
         """
         self._translation, self._abilities = client
@@ -51,6 +53,7 @@ class OpenDialogs:
         self._answer = answer
         self._emit = emit
         self._changed = changed
+        self._announcing = announcing
         self._open: dict[str, int] = {}
         """The request for each dialog, by the dialog's id."""
         self._calls: dict[str, str] = {}
@@ -146,6 +149,7 @@ class OpenDialogs:
         call: Update = {"toolCallId": announced, "title": title, "kind": "other", "status": "pending"}
         if said := str(record.get("message", "")):
             call["content"] = text_content(said)
+        self._announcing()
         self._emit({"sessionUpdate": "tool_call", **call})
         self._announced[str(record["id"])] = announced
         self._ask_permission({**record, "title": title}, None, options, announced)

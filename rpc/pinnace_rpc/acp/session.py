@@ -88,7 +88,16 @@ class Session:
         self._translator = Translator()
         self._updates = translation.updates(cwd, self._abilities)
         self._lifecycle = translation.lifecycle(outbox, self._emit, self._abilities)
-        self._dialogs = OpenDialogs(self.id, cwd, outbox, core.post, self._emit, self._note_waiting, client)
+        self._dialogs = OpenDialogs(
+            self.id,
+            cwd,
+            outbox,
+            core.post,
+            self._emit,
+            self._note_waiting,
+            self._announce_question,
+            client,
+        )
         self._files = ClientFiles(self.id, outbox, core.post, files)
         self._held: list[_Held] | None = []
         """What is done once the client knows the session, in this order; None: it does."""
@@ -112,6 +121,8 @@ class Session:
         if is_at_work:
             self._children.hold()
         self._is_closing = False
+        self._has_left = False
+        """The client is gone, and the agent is not: nothing is shown any more, and no question is asked."""
         self._kept_options: Sequence[str] = ()
         """Options of the client that the agent, which has run before, could not take over."""
         self._warned: set[str] = set()
@@ -335,6 +346,8 @@ class Session:
         if not self.core.outlives:
             self._work.cancel()
             return
+        self._has_left = True
+        self._dialogs.withdraw_all()
         text = "the client has left; the agent continues, and session/load shows its work"
         error = RequestError(INTERNAL_ERROR, text, {"errorCode": "detached"})
         self._work.answer_all(error, lost=error)
@@ -393,6 +406,8 @@ class Session:
 
     def take(self, record: Record) -> None:
         """Take an event of the agent."""
+        if self._has_left:
+            return
         self._show_record(record)
         match record["type"]:
             case "tool_execution_start" | "tool_execution_update" | "tool_execution_end":
@@ -479,6 +494,9 @@ class Session:
     def _note_waiting(self) -> None:
         self._work.note_questions(self._dialogs.calls, len(self._dialogs))
 
+    def _announce_question(self) -> None:
+        self._work.announce_question()
+
     def _withdraw(self) -> None:
         self._dialogs.withdraw_all()
         self._files.withdraw_all()
@@ -503,6 +521,8 @@ class Session:
             self._show(DetailsChanged(_shown(record)))
 
     def _ask_client(self, record: Record) -> None:
+        if self._has_left:  # it came before
+            return
         call_id = record.get("toolCallId")
         call = self._translator.call_of(call_id) if isinstance(call_id, str) else None
         self._dialogs.ask(record, call)

@@ -69,6 +69,8 @@ class Work:
         self._turns = Turns()
         self.is_active = is_at_work
         """A run is active, begun by a prompt or by the agent itself."""
+        self._is_asking = False
+        """A question is open for which a call was announced."""
         self.returned: list[str] = []
         """What aborts of work that no prompt has begun have kept from the model."""
         self.is_taking_back = False
@@ -264,7 +266,7 @@ class Work:
         turn.spent = self._figures.take_spent()
         outcome = TurnResult("cancelled", {}) if turn.is_cancelled else outcome
         # A steered message may have begun work behind the run of the turn.
-        self._lifecycle.end(turn, outcome, continues=self.is_active)
+        self._lifecycle.end(turn, outcome, continues=self._continues)
         self._advance()
 
     def _abort(self) -> None:
@@ -361,6 +363,14 @@ class Work:
         )
         goes_on = any(tool_calls.is_builtin(call.tool) for call in others)
         self._lifecycle.wait_for_user(is_waiting=bool(asking or is_asked) and not goes_on)
+        if self._is_asking and not count:
+            self._is_asking = False
+            self._show_work(None)
+
+    def announce_question(self) -> None:
+        """Take notice that a call will be announced for a question: outside of a turn there is work around it."""
+        self._is_asking = True
+        self._show_work(None)
 
     def end(self, outcome: Outcome, error: RequestError, *, is_in_order: bool) -> None:
         """Take the end of the agent: answer every prompt and every request to steer.
@@ -382,15 +392,23 @@ class Work:
         turn = self._turns.active
         if turn is not None:
             outcome = TurnResult("cancelled", {}) if turn.is_cancelled else error
-            self._lifecycle.end(turn, outcome, continues=self.is_active, lost=lost)
+            self._lifecycle.end(turn, outcome, continues=self._continues, lost=lost)
         for waiting in self._turns.cancel():
             self._outbox.refuse(waiting.request, error)
         self._turns.end()
 
     def _set_active(self, *, is_active: bool, outcome: Outcome | None = None) -> None:
         self.is_active = is_active
+        self._show_work(outcome)
+
+    def _show_work(self, outcome: Outcome | None) -> None:
         if self._turns.active is None:
-            self._lifecycle.work(is_at_work=is_active, outcome=outcome)
+            self._lifecycle.work(is_at_work=self._continues, outcome=outcome)
+
+    @property
+    def _continues(self) -> bool:
+        """Whether there is work beside that of a turn."""
+        return self.is_active or self._is_asking
 
 
 def _log_refused_reload(answer: Record) -> None:

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from functools import cache
 
 
+@cache  # an adapter answers with it again and again, and the metadata is a mail to parse
 def program_version() -> str:
     """Return the version of the installed distribution, or `0+unknown` when run from its sources."""
     from importlib.metadata import PackageNotFoundError, version  # slow: it reads mails

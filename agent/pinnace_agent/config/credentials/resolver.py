@@ -243,7 +243,7 @@ class CredentialResolver:
         if described is not None and is_configured(described, env):
             return _KeySource(legacy_variable(described, env), "Its apiKey in models.json")
         for name in key_variables(provider):
-            if is_configured(Secret(f"${name}"), env):
+            if env.get(name) and is_configured(Secret(f"${name}"), env):  # most are not set
                 is_bearer = name in index().bearer_variables
                 return _KeySource(Secret(f"${name}"), f"The variable {name}", is_bearer=is_bearer)
         if provider == VERTEX_PROVIDER:

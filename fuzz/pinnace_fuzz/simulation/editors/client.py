@@ -11,6 +11,7 @@ import trio
 
 from pinnace_fuzz.simulation.editors.adapters import StartAdapter
 from pinnace_fuzz.simulation.editors.connection import EditorConnection, Surroundings
+from pinnace_fuzz.simulation.editors.questions import Questions
 from pinnace_fuzz.simulation.editors.views import SessionView
 
 _NEXT_S: Final = (0.01, 0.5, 2.0, 10.0)
@@ -33,12 +34,14 @@ class Editor:
         """Start nothing yet."""
         self.name = name
         self.views: dict[str, SessionView] = {}
+        self.questions = Questions(lambda source, text: around.report(source, f"{name}: {text}"))
         self.version = draws.choice((1, 2))
         self.is_disturbed = False
         """Whether something has crashed, or was cut off, in this boot."""
         self._draws = draws
         self._around = around
         self._left = 0
+        self._is_last = False
         self._count = 0
         self._connection: EditorConnection | None = None
 
@@ -49,11 +52,13 @@ class Editor:
 
     def lose_power(self) -> None:
         """The machine has crashed."""
+        self.questions.lose()
         for view in self.views.values():
             view.lose()
 
     def lose_records(self) -> None:
         """An agent or the host has crashed: what it was about to show may not come."""
+        self.questions.lose()
         for view in self.views.values():
             view.is_whole = False
 
@@ -65,14 +70,16 @@ class Editor:
             start: Starts adapters.
             is_last: Nothing crashes or fails any more: each session is shown again at the end.
         """
-        self._left = count
+        self._left, self._is_last = count, is_last
+        self.questions.leave()  # the machine may have crashed
         for view in self.views.values():
-            view.leave()  # the machine may have crashed
+            view.leave()
         while True:
             adapter = start(self.name, self._around.flags)
             self._connection = connection = EditorConnection(self, adapter, self._draws, self._around)
             is_done = await connection.run(partial(self._converse, connection, is_last=is_last))
             self._connection = None
+            self.questions.leave()
             for view in self.views.values():
                 view.leave()
             if is_done:
@@ -107,7 +114,7 @@ class Editor:
             if closed and action != "new":
                 await connection.open(draws.choice(closed), shows=draws.random() < 0.7)
             elif len(self.views) < _MOST_SESSIONS:
-                await connection.begin_session()
+                await connection.begin_session(must_succeed=self._is_last)
             return
         view = draws.choice(opened)
         match action:

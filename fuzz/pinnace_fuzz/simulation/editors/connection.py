@@ -18,7 +18,7 @@ from pinnace_fuzz.records import LineSplitter
 from pinnace_fuzz.simulation.editors.adapters import AdapterProcess
 from pinnace_fuzz.simulation.editors.answers import Answers, Sent, is_of
 from pinnace_fuzz.simulation.editors.prompts import EditorMessage, Messages
-from pinnace_fuzz.simulation.editors.questions import draw_answer
+from pinnace_fuzz.simulation.editors.questions import Asks, Questions, draw_answer
 from pinnace_fuzz.simulation.editors.views import SessionView
 from pinnace_fuzz.simulation.parts import Parts
 from pinnace_fuzz.simulation.trace import Trace
@@ -29,10 +29,7 @@ PATIENCE_S: Final = 300.0
 """How long an editor waits when nothing happens; then its user cancels what runs."""
 _END_S: Final = 60.0
 """In which an adapter ends after its stdin."""
-_ASK: Final = 0.2
-"""How often a prompt is a command that opens a dialog, where there is one."""
 _METHODS: Final = ("confirm", "select", "input")
-_LIMITS_S: Final = (0.5, 5.0)
 _BARRIER: Final = "_simulation/barrier"
 """A method that no adapter has: the error comes behind what was done before."""
 _INFO: Final = {"name": "simulation", "version": "0"}
@@ -51,7 +48,7 @@ class Surroundings(NamedTuple):
     folder: str
     flags: tuple[str, ...]
     """Of each adapter."""
-    has_dialogs: bool
+    asks: Asks
 
 
 class Lost(Exception):
@@ -68,6 +65,7 @@ class Person(Protocol):
     name: str
     version: int
     views: dict[str, SessionView]
+    questions: Questions
     is_disturbed: bool
 
 
@@ -108,6 +106,7 @@ class EditorConnection:
         return [
             *(f"{sent.method} {identity}" for identity, sent in self._sent.items()),
             *(f"the end of the work of {view.identity}" for view in self._editor.views.values() if view.is_at_work),
+            *self._editor.questions.open,
         ]
 
     async def run(self, converse: Callable[[], Awaitable[bool]]) -> bool:
@@ -138,6 +137,7 @@ class EditorConnection:
     async def _end(self) -> None:
         """End the adapter's stdin: each request that it has read is answered, and it ends."""
         self._has_ended_stdin = True
+        self._editor.questions.end_all()
         self._around.trace.note(self._name, "ends stdin")
         async with self._writing:
             self._adapter.stdin.end()
@@ -186,10 +186,12 @@ class EditorConnection:
             params = {"protocolVersion": 2, "info": _INFO, "capabilities": offers}
         await self._answer(await self.request("initialize", params))
 
-    async def begin_session(self) -> None:
+    async def begin_session(self, *, must_succeed: bool) -> None:
         """Open a new session."""
         params: Json = {"cwd": self._around.folder, "mcpServers": []}
-        await self._answer(await self.request("session/new", params))
+        answer = await self._answer(await self.request("session/new", params))
+        if must_succeed and "result" not in answer:
+            self._report("sessions", f"no session can be opened: {answer['error']}")
 
     async def open(self, view: SessionView, *, shows: bool, must_succeed: bool = False) -> None:
         """Open a session again, perhaps with what was shown of it."""
@@ -202,6 +204,7 @@ class EditorConnection:
         was_at_rest = view.is_open and not view.is_at_work and not self._has_open(view)
         if was_at_rest:
             view.settle()
+            self._editor.questions.has_ended(view.identity)
         is_exact = was_at_rest and view.is_whole
         is_mixed = view.is_open and not was_at_rest
         works = view.works
@@ -228,10 +231,12 @@ class EditorConnection:
 
     async def prompt(self, view: SessionView) -> None:
         """Send a prompt, or a command of an extension."""
-        draws = self._draws
-        if self._around.has_dialogs and draws.random() < _ASK:
+        draws, asks = self._draws, self._around.asks
+        if asks.often and draws.random() < asks.often:
             self._count += 1
-            text = f"/ask {self._count} {draws.choice(_METHODS)} {draws.choice(_LIMITS_S)}"
+            method, limit_s = draws.choice(_METHODS), draws.choice(asks.limits_s)
+            text = f"/ask {self._count} {method} {limit_s}"
+            self._editor.questions.command(view.identity, f"ask {self._count}", has_limit=limit_s > 0)
             await self.request("session/prompt", _said(view, text))
             return
         message = self._around.messages.draw(draws, view.identity)
@@ -243,11 +248,13 @@ class EditorConnection:
         params = _said(view, message.text)
         if self._draws.random() < 0.3:
             params["_meta"] = {"pinnace": {"deliverAs": "followUp"}}
+        view.is_cancelled = False  # the work that is being cancelled may go on with this message
         await self.request("_session/steering", params, message)
 
     async def cancel(self, view: SessionView) -> None:
         """Cancel the work of a session."""
         before = [sent for sent in self._sent.values() if sent.method == "session/prompt" and is_of(sent, view)]
+        self._editor.questions.end(view.identity)
         await self._notify("session/cancel", {"sessionId": view.identity})
         await self._answer(await self.request(_BARRIER, {}))
         # What has ended before the barrier was on its way.
@@ -257,11 +264,15 @@ class EditorConnection:
     async def cancel_request(self) -> None:
         """Cancel one request."""
         if self._sent:
-            await self._notify("$/cancel_request", {"requestId": self._draws.choice([*self._sent])})
+            identity = self._draws.choice([*self._sent])
+            self._editor.questions.end(self._sent[identity].params.get("sessionId", ""))
+            await self._notify("$/cancel_request", {"requestId": identity})
 
     async def close(self, view: SessionView) -> None:
         """Close a session: its agent ends."""
+        self._editor.questions.end(view.identity)
         await self._answer(await self.request("session/close", {"sessionId": view.identity}))
+        self._editor.questions.has_ended(view.identity)
 
     async def rest(self) -> None:
         """Wait until nothing is owed; cancel what does not end."""
@@ -276,6 +287,7 @@ class EditorConnection:
             if attempt < 2:
                 for view in self._editor.views.values():
                     if view.is_open:
+                        self._editor.questions.end(view.identity)
                         await self._notify("session/cancel", {"sessionId": view.identity})
         self._report("stalled", f"owed are: {', '.join(self.owed)}")
         raise Stalled
@@ -359,6 +371,8 @@ class EditorConnection:
                 self._answers.settle(self._sent.pop(message["id"]), message)
         elif "id" in message:
             self._answer_question(message)
+        elif message["method"] == "$/cancel_request":
+            self._editor.questions.withdraw(message["params"]["requestId"])
         elif message["method"] == "session/update":
             self._show(message)
 
@@ -367,11 +381,13 @@ class EditorConnection:
             wrong = view.take(message, has_prompt=self._has_prompt(view))
             if wrong is not None and not self._has_ended_stdin:  # else an agent of the host goes on by itself
                 self._report("cancellation", wrong)
+            self._editor.questions.take(view.identity, message["params"]["update"])
         if "Not delivered" in json.dumps(message["params"]["update"]):
             self._around.messages.see_returned(json.dumps(message, ensure_ascii=False))
 
     def _answer_question(self, message: Json) -> None:
         """Answer a question of the adapter: at once, late, or never."""
+        self._editor.questions.ask(message)
         answer = draw_answer(message, self._draws)
         if answer is not None and self._nursery is not None:
             self._nursery.start_soon(self._reply, *answer)
@@ -380,6 +396,7 @@ class EditorConnection:
         await trio.sleep(delay_s)
         if self._has_ended_stdin or self._is_lost:
             return
+        self._editor.questions.answer(reply)
         try:
             await self._write(dict(reply))
         except trio.BrokenResourceError:

@@ -18,6 +18,15 @@ from pinnace_fuzz.simulation.editors.adapters import AdapterMachine, AdapterProc
 from pinnace_fuzz.simulation.editors.client import Editor
 from pinnace_fuzz.simulation.editors.connection import Surroundings
 from pinnace_fuzz.simulation.editors.prompts import Messages, find_wrong
+from pinnace_fuzz.simulation.editors.questions import (
+    APPROVED_CALLS,
+    APPROVED_EXTENSION,
+    APPROVED_EXTENSION_NAME,
+    APPROVED_FLAGS,
+    FEW_ASKS,
+    MANY_ASKS,
+    NO_ASKS,
+)
 from pinnace_fuzz.simulation.hosted.machine import (
     PAUSES_S,
     Boot,
@@ -27,7 +36,7 @@ from pinnace_fuzz.simulation.hosted.machine import (
     draw_plans,
     play_boots,
 )
-from pinnace_fuzz.simulation.model import MODEL, TOOLS
+from pinnace_fuzz.simulation.model import CALLS, MODEL, TOOLS
 from pinnace_fuzz.simulation.moments import Moment
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import AdapterProgram, HostProgram, Program
@@ -38,6 +47,8 @@ _MOST_EDITORS: Final = 2
 _JOURNAL_BYTES: Final = 64 * 1024 * 1024
 _WITH_HOST: Final = 0.6
 _WITH_DIALOGS: Final = 0.4
+_WITH_APPROVAL: Final = 0.3
+"""In how many histories the user approves calls."""
 
 Victim = Literal["host", "adapter", "agent", "machine"]
 _VICTIMS: Final[Sequence[Victim]] = ("host", "adapter", "adapter", "agent", "agent", "machine")
@@ -84,19 +95,27 @@ class _Scene:
         draws = world.draws("scene")
         self.has_host = draws.random() < _WITH_HOST
         has_dialogs = draws.random() < _WITH_DIALOGS
-        extension = world.home / EXTENSION_NAME
-        if has_dialogs:
-            extension.write_text(EXTENSION)
+        # Numbers of their own: histories without approval stay as they are.
+        has_approval = world.draws("permission").random() < _WITH_APPROVAL
+        extensions = [
+            *([(EXTENSION_NAME, EXTENSION)] if has_dialogs or has_approval else []),
+            *([(APPROVED_EXTENSION_NAME, APPROVED_EXTENSION)] if has_approval else []),
+        ]
+        for name, text in extensions:
+            (world.home / name).write_text(text)
         self.messages = Messages()
-        flags = ("--model", MODEL, "--tools", TOOLS, "--session-dir", str(world.sessions))
+        self.calls = APPROVED_CALLS if has_approval else CALLS
+        """Those that the model makes."""
+        tools = APPROVED_FLAGS if has_approval else ("--tools", TOOLS)
+        flags = ("--model", MODEL, *tools, "--session-dir", str(world.sessions))
         self.around = Surroundings(
             world.trace,
             self.messages,
             world.report,
             world.parts,
             str(world.work),
-            (*flags, *(("--extension", str(extension)) if has_dialogs else ())),
-            has_dialogs,
+            (*flags, *(part for name, _ in extensions for part in ("--extension", str(world.home / name)))),
+            MANY_ASKS if has_approval else FEW_ASKS if has_dialogs else NO_ASKS,
         )
         count = 1 + draws.randrange(_MOST_EDITORS)
         self.editors = [Editor(f"editor-{n}", world.draws(f"editor {n}"), self.around) for n in range(count)]
@@ -126,10 +145,11 @@ class _Boot(Boot[Fault]):
     def play(self) -> None:
         of, world, plan = self._of, self.world, self.plan
         world.trace.note("boot", f"{self.number} {plan}")
-        world.write_script(self.number, trouble=plan.trouble)
+        world.write_script(self.number, of.calls, trouble=plan.trouble)
         first = len(of.messages.every)
         for editor in of.editors:
             editor.is_disturbed = False
+            editor.questions.begin()
         self.run(self.live, plan.disk, is_held)
         if self.has_crashed:
             world.disk.lose_power()

@@ -38,7 +38,7 @@ class Aborted(Automaton):
                 self._answer(answered, step.number)
             return
         record = edge.as_record(step.record)
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "agent_start":
                 self._cut = self._turn_behind = 0
                 self._start_run(step.number)

@@ -48,9 +48,9 @@ class ChangesAnnounced(Automaton):
         answered, record = self.fold.commands.answered, step.record
         if answered is not None:
             self._answer(answered, step.number, record)
-        elif edge.out_kind(step) == "session_changed":
+        elif self.fold.kind == "session_changed":
             self._change(step.number, record)
-        elif edge.out_kind(step) in {"message_end", "entry_appended", "compaction_end"}:
+        elif self.fold.kind in {"message_end", "entry_appended", "compaction_end"}:
             self._leaf = None
 
     def _change(self, number: int, record: Record) -> None:
@@ -160,7 +160,7 @@ class DialogsTakenBack(Automaton):
             if record.get("type") == CLIENT_ANSWERS[0] and isinstance(record.get("id"), str):
                 self._answered.add(edge.text(record, "id"))
             return
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "extension_ui_request" if edge.text(record, "method") in DIALOG_METHODS:
                 self._asked[edge.text(record, "id")] = step.number, "timeout" in record
             case "extension_ui_resolved":

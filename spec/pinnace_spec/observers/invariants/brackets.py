@@ -33,7 +33,7 @@ class RunGrammar(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a record."""
-        kind, number = edge.out_kind(step), step.number
+        kind, number = self.fold.kind, step.number
         record = edge.as_record(step.record)
         match kind:
             case "agent_start":
@@ -142,7 +142,7 @@ class UpdatesInside(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a record."""
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "message_start":
                 self._message = step.number
                 self._role = edge.inner(edge.as_record(step.record), "message").get("role")
@@ -173,7 +173,7 @@ class NoIds(Automaton):
 
     def take(self, step: Step) -> None:
         """Look for one."""
-        kind = edge.out_kind(step)
+        kind = self.fold.kind
         # An unknown record may be a request of a later generation.
         if kind in self.fold.generation.written and kind not in _WITH_ID:
             self.armed += 1
@@ -196,7 +196,7 @@ class Times(Automaton):
 
     def take(self, step: Step) -> None:
         """Compare with the message before."""
-        if edge.out_kind(step) != "message_start":
+        if self.fold.kind != "message_start":
             return
         message = edge.inner(edge.as_record(step.record), "message")
         time = edge.number(message, "timestamp")

@@ -40,7 +40,7 @@ class Retries(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a record."""
-        kind, number, record = edge.out_kind(step), step.number, edge.as_record(step.record)
+        kind, number, record = self.fold.kind, step.number, edge.as_record(step.record)
         sent = self.fold.commands.sent
         if sent is not None and sent.kind in TEXT_COMMANDS:
             self._asked = number
@@ -160,7 +160,7 @@ class Compactions(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a record."""
-        kind, number, record = edge.out_kind(step), step.number, edge.as_record(step.record)
+        kind, number, record = self.fold.kind, step.number, edge.as_record(step.record)
         answered = self.fold.commands.answered
         is_early = answered is not None and answered.kind == "compact" and answered.is_success and self._open
         if is_early and answered is not None and self._reason == "manual":
@@ -250,7 +250,7 @@ class Settled(Automaton):
         if answered is not None and (text := self.fold.queues.of(answered)) is not None:
             self._hear(text, step.number)
             return
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "agent_start":
                 self._start(step.number)
             case "compaction_start" | "auto_retry_start":

@@ -38,7 +38,7 @@ class DeliveryOrder(Automaton):
             self._wait(text)
         for text in queues.added:
             self._wait(text)
-        kind = edge.out_kind(step)
+        kind = self.fold.kind
         if kind == "turn_start":
             self._turn, self._first = number, {}
             self._at_start = {
@@ -134,7 +134,7 @@ class DeliveryPlaces(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a step."""
-        kind, record, number = edge.out_kind(step), edge.as_record(step.record), step.number
+        kind, record, number = self.fold.kind, edge.as_record(step.record), step.number
         match kind:
             case "agent_start":
                 self._turn = self._answer = self._called = 0

@@ -39,7 +39,7 @@ class LoginsEnd(Automaton):
         if self._keys:
             self._look(number, record)
         provider = edge.text(record, "provider")
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "login_start":
                 self.armed += 1
                 if former := self._waiting.get(provider):

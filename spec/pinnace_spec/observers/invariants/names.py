@@ -43,7 +43,7 @@ class NamesAgree(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a record."""
-        kind, number = edge.out_kind(step), step.number
+        kind, number = self.fold.kind, step.number
         record = edge.as_record(step.record)
         match kind:
             case "agent_start":

@@ -34,7 +34,7 @@ class QueuesShown(Automaton):
             self._is_gone = False
             self.fold.queues.forget()
         queues, checks, number = self.fold.queues, self.fold.checks, step.number
-        if edge.out_kind(step) == "queue_update":
+        if self.fold.kind == "queue_update":
             self.armed += 1
             self._compare_update(step)
             return
@@ -250,7 +250,7 @@ class NothingStranded(Automaton):
         queues, number, checks = self.fold.queues, step.number, self.fold.checks
         if not checks.has_inputs or checks.has_extensions or not checks.is_whole:
             return
-        if edge.out_kind(step) == "agent_settled":
+        if self.fold.kind == "agent_settled":
             self.armed += 1
             self._suspect = number if self._is_stranded() else 0
         elif self.fold.work.active == number:

@@ -70,7 +70,7 @@ class SubagentsEnd(Automaton):
                 edge.text(record, "type") == "hello" and record.get("subagents") is True
             )
             return
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "session_changed":
                 self._forget(step.number)
             case "subagent_event":
@@ -229,7 +229,7 @@ class AgentMessagesKept(Automaton):
         if answered is not None and answered.is_success:
             self._answer(step.number, answered, edge.inner(record, "data"))
             return
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "session_changed":
                 self._forget(step.number)
             case "subagent_event":

@@ -25,7 +25,7 @@ class Sums(Automaton):
     def take(self, step: Step) -> None:
         """Take a record."""
         record = edge.as_record(step.record)
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "agent_start":
                 self._run, self._is_run_known = [], True
             case "turn_start":

@@ -41,7 +41,7 @@ class SurfacesOpen(Automaton):
         answered = self.fold.commands.answered
         if answered is not None and answered.kind == "hello" and answered.record.get("surfaces") is False:
             self._is_withdrawn = answered.is_success
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "ui_surface_open":
                 self._open(number, record)
             case "ui_surface_draw":

@@ -40,7 +40,7 @@ class CallsPaired(Automaton):
     def take(self, step: Step) -> None:
         """Take a record."""
         record, number = edge.as_record(step.record), step.number
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "turn_start" | "agent_start":
                 self._forget()
             case "message_start":
@@ -159,7 +159,7 @@ class OutputGrows(Automaton):
 
     def take(self, step: Step) -> None:
         """Compare with the update before."""
-        kind, record = edge.out_kind(step), edge.as_record(step.record)
+        kind, record = self.fold.kind, edge.as_record(step.record)
         if kind in {"agent_end", "turn_end"}:
             self._shown.clear()
         elif kind == "tool_execution_end":
@@ -205,7 +205,7 @@ class FileRequests(Automaton):
         if answered is not None and answered.kind == "hello" and answered.is_success:
             offered = edge.texts(answered.record, "delegate")
             self._offered = self._offered if offered is None else frozenset(offered)
-        match edge.out_kind(step):
+        match self.fold.kind:
             case "tool_execution_start":
                 self._calls[edge.text(record, "toolCallId")] = number
             case "client_request":

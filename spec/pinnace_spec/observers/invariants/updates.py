@@ -38,7 +38,7 @@ class DeltasAddUp(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a record."""
-        kind, record = edge.out_kind(step), edge.as_record(step.record)
+        kind, record = self.fold.kind, edge.as_record(step.record)
         if kind == "message_start":
             self._blocks, self._begun, self._flagged = {}, step.number, set()
         elif kind == "message_update" and self._begun:
@@ -167,7 +167,7 @@ class PartialsGrow(Automaton):
 
     def take(self, step: Step) -> None:
         """Take a record."""
-        kind = edge.out_kind(step)
+        kind = self.fold.kind
         if kind == "message_start":
             self._shown, self._reported, self._last, self._has_finding = [], {}, step.number, False
         elif kind == "message_update" and not self._has_finding:

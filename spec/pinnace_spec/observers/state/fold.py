@@ -33,6 +33,8 @@ class Fold:
         """No work is open, and no pending command may start some. False if this is unknown."""
         self.step: Step | None = None
         """The newest step that was taken."""
+        self.kind = ""
+        """Its `edge.out_kind`: read once for all observers."""
         self.found: list[Verdict] = []
         """Violations that observers have reported since `take_found`."""
 
@@ -40,7 +42,7 @@ class Fold:
         """Take a step, once for all observers."""
         if step is self.step:
             return
-        self.step = step
+        self.step, self.kind = step, edge.out_kind(step)
         self.commands.advance(step)
         self.work.advance(step)
         self.queues.advance(step, self.commands)

@@ -11,6 +11,7 @@ from pinnace_campaigns.mutants.catalogue import AgentMutant
 
 EDITOR_STEPS: Final = 150_000
 
+_DIALOGS: Final = "rpc/pinnace_rpc/acp/dialogs.py"
 _WORK: Final = "rpc/pinnace_rpc/acp/work.py"
 _SESSION: Final = "rpc/pinnace_rpc/acp/session.py"
 _V1: Final = "rpc/pinnace_rpc/acp/translation/v1/lifecycle.py"
@@ -59,7 +60,7 @@ EDITOR_MUTANTS: Final = (
     _fault(
         "questions-share-ids",
         "Questions of a session that is opened again have the ids of earlier ones.",
-        "rpc/pinnace_rpc/acp/dialogs.py",
+        _DIALOGS,
         "        announced = f\"dialog:{record['id']}\"",
         '        announced = f"dialog:{len(self._announced)}"',
     ),
@@ -106,6 +107,41 @@ EDITOR_MUTANTS: Final = (
         '        fields = {**self._named(turn.message, turn.message_id), "streamingBehavior": "followUp"}\n',
         "        turn.accepted_as = turn.message_id\n        self._lifecycle.accept(turn)\n"
         '        fields = {**self._named(turn.message, turn.message_id), "streamingBehavior": "followUp"}\n',
+    ),
+    _fault(
+        "a-dismissed-question-allows",
+        "A call about which the user has dismissed the question runs.",
+        _DIALOGS,
+        'if option.kind == "reject_once"), None)',
+        'if option.kind == "allow_once"), None)',
+    ),
+    _fault(
+        "an-allowed-call-is-refused",
+        "A call that the user has allowed does not run.",
+        _DIALOGS,
+        'self._post(record, value=cast("Sequence[object]", record["options"])[index])',
+        "self._decline(record)",
+    ),
+    _fault(
+        "a-denied-call-runs",
+        "The agent runs a call whatever its user has answered.",
+        "agent/pinnace_agent/approval/gate.py",
+        "                if answer not in (ALLOW_ONCE, ALLOW_FOR_SESSION):\n                    return answer\n",
+        "",
+    ),
+    _fault(
+        "a-form-is-always-declined",
+        "What the user has entered into a form is not the answer.",
+        _DIALOGS,
+        "                self._post(record, **given)\n",
+        "                self._decline(record)\n",
+    ),
+    _fault(
+        "a-question-outlives-its-work",
+        "A question that is over is not taken back.",
+        _DIALOGS,
+        "            self._outbox.withdraw(request)\n",
+        "            pass\n",
     ),
     _fault(
         "an-adapter-outlives-its-stdin",
