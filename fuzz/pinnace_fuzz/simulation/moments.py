@@ -46,6 +46,11 @@ def draw_moment(draws: random.Random, first_step: int, last_step: int, last_oper
     return Moment(step, 0) if draws.random() < 0.5 else Moment(0, operation, behind)
 
 
+def draw_moment_behind(draws: random.Random, last_operation: int) -> Moment:
+    """Draw a moment some steps behind an operation."""
+    return Moment(0, 1 + draws.randrange(last_operation), 1 + draws.randrange(_MOST_BEHIND))
+
+
 def draw_record_moment(draws: random.Random, *, is_read: bool | None = None) -> RecordMoment:
     """Draw a moment at a record: what it promises must hold from then on."""
     record, most = draws.choice(_RECORDS)

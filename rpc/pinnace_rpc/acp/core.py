@@ -72,6 +72,12 @@ class EditorAgent:
         for record in kept:
             on_record(record)
 
+    @property
+    def begins_in_run(self) -> bool:
+        """Whether a run had begun before the first event that has come so far, and has ended since. Before `listen`."""
+        ends = (record["type"] for record in self._kept if record["type"] in ("agent_start", "agent_settled"))
+        return next(ends, None) == "agent_settled"
+
     def send(self, command: str, fields: Mapping[str, object], on_answer: OnAnswer) -> None:
         """Send a command; `on_answer` takes the response. It is not called if the process ends before."""
         self._count += 1

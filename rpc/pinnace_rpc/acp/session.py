@@ -116,8 +116,8 @@ class Session:
             self._withdraw,
             is_at_work=is_at_work,
         )
-        self._is_joining = is_at_work
-        """It has begun before this: what it has done so far is in entries, and its records are not shown until then."""
+        self._is_joining = is_at_work or core.begins_in_run
+        """A run had begun before: what it has done so far is in entries, and its records are not shown until then."""
         if is_at_work:
             self._children.hold()
         self._is_closing = False

@@ -300,7 +300,10 @@ class Work:
     # Records.
 
     def begin(self) -> None:
-        """Take the beginning of a run."""
+        """Take the beginning of a run; the end of a turn that was cancelled is reported before."""
+        turn = self._turns.active
+        if turn is not None and turn.is_cancelled and turn.state == "settling" and not turn.aborts:
+            self._finish(turn, TurnResult("cancelled", {}))
         if self._turns.active is None:
             self._translator.answer = None
         self._set_active(is_active=True)

@@ -106,3 +106,24 @@ def test_the_calls_of_the_next_run_stay_open_when_a_turn_ends() -> None:
 
     assert len(replies.answered) == 1
     assert not [each for each in shown if isinstance(each, CallFailed)]
+
+
+def test_work_that_was_cancelled_has_ended_before_that_of_a_message_behind_it() -> None:
+    """Version 2: a steered message begins a run while the last figures of the turn are read."""
+    replies, agent, translator, shown = Replies(), Unanswered(), Translator(), list[Shown]()
+    states = States(replies, replies.updates.append)
+    parts = cast("EditorAgent", agent), Outbox(), translator, cast("Figures", agent), states, shown.append
+    work = Work(*parts, lambda: None, is_at_work=False)
+    work.prompt(1, Params({"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}))
+    work.cancel()
+    agent.answers["prompt"]({"success": False, "error": "aborted", "errorCode": "aborted"})
+    agent.answers["abort"]({"success": True})
+    work.begin()
+
+    assert [(each["state"], each.get("stopReason")) for each in replies.updates] == [
+        ("running", None),
+        ("idle", "cancelled"),
+        ("running", None),
+    ]
+    agent.refreshed()
+    assert len(replies.updates) == 3

@@ -68,18 +68,19 @@ def _shows(record: Json) -> bool:
 class Pipes:
     """The pipes of an agent that answers as the real one did, with its records at chosen places."""
 
-    def __init__(self, run: Run, places: Mapping[str, int], known: int) -> None:
+    def __init__(self, run: Run, places: Mapping[str, int], known: int, first: int) -> None:
         """Begin.
 
         Args:
             run: What is recorded.
             places: A command -> the number of records before its first answer.
             known: The number of records that come with the entries, before the client knows the session.
+            first: The number of records that came before.
         """
         self._run = run
         self._places = dict(places)
         self._known = known
-        self._next = 0
+        self._next = first
         self._lines, self._received = trio.open_memory_channel[bytes](100)
         self.stdin: trio.abc.SendStream = _Stdin(self._take)
         self.stdout: trio.abc.ReceiveStream = _Stdout(self._received)
@@ -160,7 +161,14 @@ class Screen:
 
 
 async def shown(
-    run: Run, version: int, places: Mapping[str, int], known: int, *, history: bool = True, again: int | None = None
+    run: Run,
+    version: int,
+    places: Mapping[str, int],
+    known: int,
+    *,
+    history: bool = True,
+    again: int | None = None,
+    first: int = 0,
 ) -> Screen:
     """Open the session with an agent at work, let its run end, and return what the client has received.
 
@@ -171,13 +179,14 @@ async def shown(
         known: The number of records before the client knows the session.
         history: Whether the conversation is shown.
         again: The number of records before the session is opened once more; then only what comes from there on counts.
+        first: The number of records that the agent has sent before.
     """
     translation = choose(version)
     client = Client(translation, translation.abilities(Params({})))
     screen, outbox, pipes, files = (
         Screen(version, history=history),
         Outbox(),
-        Pipes(run, places, known),
+        Pipes(run, places, known, first),
         set[ClientFiles](),
     )
     async with trio.open_nursery() as nursery:
@@ -255,6 +264,24 @@ async def test_without_history_the_end_of_a_run_is_shown_from_where_it_is_met(ru
         assert texts == TEXTS[len(TEXTS) - len(texts) :], where
         assert calls in ([], ["completed"], ["completed"] * 2), where
         assert ends_idle(screen.updates), where
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("history", [True, False])
+async def test_of_a_run_that_has_ended_when_the_state_is_read_nothing_is_shown_but_its_entries(
+    run: Run, version: int, *, history: bool
+) -> None:
+    """It had begun before the agent was reached, so its last records have no beginning."""
+    count = len(run.records)
+    for first in range(1, count + 1):
+        at = {"get_state": count, "get_entries": count}
+        screen = await shown(run, version, at, count, history=history, first=first)
+        texts, calls = conversation(screen.updates)
+
+        assert screen.faults == [], f"from {first} of {[each['type'] for each in run.records]}: {screen.updates}"
+        assert texts == (TEXTS if history else [])
+        assert calls == ["completed"] * 2 * history
+        assert ends_idle(screen.updates)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -23,6 +23,21 @@ _ACTIONS: Final = (
     *(("prompt", 8), ("steer", 3), ("replay", 2), ("cancel", 2)),
     *(("cancel_request", 1), ("close", 1), ("new", 1), ("status", 1)),
 )
+_BURSTS: Final = 0.3
+_TOGETHER: Final = (
+    "prompt cancel",
+    "prompt wait cancel",
+    "prompt wait cancel",
+    "prompt prompt cancel",
+    "prompt replay cancel",
+    "prompt wait replay cancel",
+    "steer replay",
+    "steer wait replay",
+    "prompt prompt prompt",
+)
+"""In pointed histories: how often several actions follow one at once, in one session, and which."""
+_WAITS_S: Final = (0.02, 0.3, 1.0, 2.0)
+"""As long as a flush takes."""
 _NAMES: Final = [name for name, _ in _ACTIONS]
 _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
 
@@ -30,9 +45,19 @@ _WEIGHTS: Final = [weight for _, weight in _ACTIONS]
 class Editor:
     """One editor, over all its connections."""
 
-    def __init__(self, name: str, draws: random.Random, around: Surroundings) -> None:
-        """Start nothing yet."""
+    def __init__(
+        self, name: str, draws: random.Random, around: Surroundings, bursts: random.Random | None = None
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            name: Of the editor.
+            draws: Decides.
+            around: What all editors share.
+            bursts: Decides when several actions follow one at once; None: never.
+        """
         self.name = name
+        self._bursts = bursts
         self.views: dict[str, SessionView] = {}
         self.questions = Questions(lambda source, text: around.report(source, f"{name}: {text}"))
         self.version = draws.choice((1, 2))
@@ -98,6 +123,7 @@ class Editor:
             action = self._draws.choices(_NAMES, _WEIGHTS)[0]
             if self._around.parts.has(f"action:{self.name}.{self._count}"):
                 await self._act(connection, action)
+            await self._burst(connection)
             if self._draws.random() < _CUTS:
                 return False
         await connection.rest()
@@ -105,6 +131,19 @@ class Editor:
             for view in list(self.views.values()):
                 await connection.show_again(view)
         return True
+
+    async def _burst(self, connection: EditorConnection) -> None:
+        """Do several things in one session, mostly none, before anything of them is done."""
+        opened = [view for view in self.views.values() if view.is_open]
+        if self._bursts is None or not opened or self._bursts.random() >= _BURSTS:
+            return
+        view, actions = self._bursts.choice(opened), self._bursts.choice(_TOGETHER).split()
+        if self._around.parts.has(f"actions:{self.name}.{self._count}"):
+            for action in actions:
+                if action == "wait":
+                    await trio.sleep(self._bursts.choice(_WAITS_S))
+                else:
+                    await self._act_in(connection, view, action)
 
     async def _act(self, connection: EditorConnection, action: str) -> None:
         draws = self._draws
@@ -116,7 +155,9 @@ class Editor:
             elif len(self.views) < _MOST_SESSIONS:
                 await connection.begin_session(must_succeed=self._is_last)
             return
-        view = draws.choice(opened)
+        await self._act_in(connection, draws.choice(opened), action)
+
+    async def _act_in(self, connection: EditorConnection, view: SessionView, action: str) -> None:
         match action:
             case "prompt" | "new":
                 await connection.prompt(view)

@@ -382,7 +382,12 @@ class EditorConnection:
             if wrong is not None and not self._has_ended_stdin:  # else an agent of the host goes on by itself
                 self._report("cancellation", wrong)
             self._editor.questions.take(view.identity, message["params"]["update"])
-        if "Not delivered" in json.dumps(message["params"]["update"]):
+        update: Json = message["params"]["update"]
+        if update["sessionUpdate"] in ("user_message", "user_message_chunk"):
+            content: Json | list[Json] = update.get("content") or []
+            parts = content if isinstance(content, list) else [content]
+            self._around.messages.see("".join(part.get("text", "") for part in parts))
+        if "Not delivered" in json.dumps(update):
             self._around.messages.see_returned(json.dumps(message, ensure_ascii=False))
 
     def _answer_question(self, message: Json) -> None:

@@ -37,7 +37,7 @@ from pinnace_fuzz.simulation.hosted.machine import (
     play_boots,
 )
 from pinnace_fuzz.simulation.model import CALLS, MODEL, TOOLS
-from pinnace_fuzz.simulation.moments import Moment
+from pinnace_fuzz.simulation.moments import Moment, draw_moment_behind
 from pinnace_fuzz.simulation.processes import Process, has_crashed, is_held
 from pinnace_fuzz.simulation.program import AdapterProgram, HostProgram, Program
 from pinnace_fuzz.simulation.results import History
@@ -47,6 +47,8 @@ _MOST_EDITORS: Final = 2
 _JOURNAL_BYTES: Final = 64 * 1024 * 1024
 _WITH_HOST: Final = 0.6
 _WITH_DIALOGS: Final = 0.4
+_AT_FLUSHES: Final = 0.7
+_MOST_OPERATION: Final = 80
 _WITH_APPROVAL: Final = 0.3
 """In how many histories the user approves calls."""
 
@@ -80,6 +82,8 @@ def simulate_editors(seed: int, programs: Programs, left_out: Collection[str] = 
         log.is_left_out = has_crashed
         scene = _Scene(world, programs)
         plans = draw_plans(world, len(scene.editors), _fault, faulty=0.2, on_crash=("pause",))
+        if world.is_pointed:
+            plans = _pointed(plans, world.draws("crashes"))
         last = len(plans)
         return play_boots(world, plans, lambda plan, number: _Boot(scene, plan, number, is_last=number == last).play())
 
@@ -118,13 +122,31 @@ class _Scene:
             MANY_ASKS if has_approval else FEW_ASKS if has_dialogs else NO_ASKS,
         )
         count = 1 + draws.randrange(_MOST_EDITORS)
-        self.editors = [Editor(f"editor-{n}", world.draws(f"editor {n}"), self.around) for n in range(count)]
+        self.editors = [
+            Editor(
+                f"editor-{n}",
+                world.draws(f"editor {n}"),
+                self.around,
+                world.draws(f"bursts {n}") if world.is_pointed else None,
+            )
+            for n in range(count)
+        ]
 
 
 def _fault(draws: random.Random) -> Fault:
     victim = draws.choice(_VICTIMS)
     pause_s = draws.choice(PAUSES_S) if victim != "machine" and draws.random() < 0.3 else 0.0
     return Fault(victim, draws.randrange(4), pause_s, draw_fault_moment(draws))
+
+
+def _pointed(plans: Sequence[Plan[Fault]], draws: random.Random) -> list[Plan[Fault]]:
+    """Let most faults be crashes of agents soon behind an operation of the disk, before they say what it has kept."""
+
+    def at_flush(fault: Fault) -> Fault:
+        moment = draw_moment_behind(draws, _MOST_OPERATION)
+        return fault._replace(victim="agent", pause_s=0.0, moment=moment) if draws.random() < _AT_FLUSHES else fault
+
+    return [plan._replace(faults=tuple(at_flush(each) for each in plan.faults)) for plan in plans]
 
 
 class _Boot(Boot[Fault]):

@@ -30,6 +30,8 @@ class EditorMessage:
     """An answer has said that it is not in the conversation, and never will be."""
     is_shown_back: bool = False
     """The user was shown that it was not delivered."""
+    is_shown: bool = False
+    """It was shown as a part of the conversation, live or by a replay."""
 
 
 @dataclass(slots=True)
@@ -37,12 +39,19 @@ class Messages:
     """All messages of a history."""
 
     every: list[EditorMessage] = field(default_factory=list[EditorMessage])
+    by_text: dict[str, EditorMessage] = field(default_factory=dict[str, EditorMessage])
 
     def draw(self, draws: random.Random, session: str) -> EditorMessage:
         """Draw a message for a session."""
         message = EditorMessage(draw_text(draws, len(self.every)), session)
         self.every.append(message)
+        self.by_text[message.text] = message
         return message
+
+    def see(self, text: str) -> None:
+        """A text of the user was shown as a part of the conversation."""
+        if (message := self.by_text.get(text)) is not None:
+            message.is_shown = True
 
     def see_returned(self, shown: str) -> None:
         """A text was shown to a user that names messages which were not delivered."""
@@ -84,6 +93,8 @@ def find_wrong(messages: Messages, files: Files, *, is_trusted: bool, calm_since
             yield f"{name!r} was delivered {len(entries)} times"
         if message.is_rejected and is_trusted and (entries or is_queued):
             yield f"{name!r} was rejected and is {'delivered' if entries else 'queued'}"
+        if message.is_rejected and message.is_shown:
+            yield f"{name!r} was rejected, and shown as a part of the conversation"
         if message.is_accepted and not (entries or is_queued or is_returned):
             yield f"{name!r} was accepted and is in no file"
         if message.entry is not None and message.entry not in entries:
