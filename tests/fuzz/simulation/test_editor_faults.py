@@ -4,7 +4,7 @@ import pytest
 from tests.fuzz.simulation.fault_seeds import FOUND, searched
 
 from pinnace_campaigns.mutants import AgentMutant
-from pinnace_campaigns.mutants.editor_faults import EDITOR_MUTANTS, EDITOR_STEPS, NOT_FOUND
+from pinnace_campaigns.mutants.editor_faults import EDITOR_MUTANTS, EDITOR_STEPS, MORE_STEPS, NOT_FOUND
 from pinnace_campaigns.mutants.trial import CHECKOUT, Copy, patched
 
 
@@ -24,7 +24,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 def test_a_fault_of_an_adapter_is_found(copy: Copy, mutant: AgentMutant) -> None:
     """A seed breaks a rule."""
     with copy.with_fault(mutant):
-        done = searched(copy, mutant.name, ["--editors"], EDITOR_STEPS)
+        done = searched(copy, mutant.name, ["--editors"], MORE_STEPS.get(mutant.name, EDITOR_STEPS))
 
     assert done.returncode == FOUND, done.stderr
     assert "replay: pinnace-simulate --seed" in done.stdout
