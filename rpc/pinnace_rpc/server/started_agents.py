@@ -66,9 +66,8 @@ class StartedAgents:
             return
         known = () if name is None else shown_agents_of(agent, agent.session)
         if (found := next((each for each in known if each.get("messageId") == name), None)) is not None:
-            agent.sessions.queue.when_saved(
-                ref, partial(_answer_known, found, answer)
-            )  # a process that was killed may have begun it
+            # A process that was killed may have begun it.
+            agent.sessions.queue.when_saved(ref, partial(_answer_known, found, answer))
             return
         if not command.task.strip():
             raise errors.ClientError(errors.invalid_field("start_agent", "task", errors.NO_TEXT))

@@ -10,7 +10,7 @@ from typing import Final
 AGENT_STEPS: Final = 250_000
 HOST_STEPS: Final = 300_000
 MORE_STEPS: Final[Mapping[str, int]] = {
-    "prompt_survives_abort": 350_000,
+    "prompt_survives_abort": 900_000,
     "open_not_synced": 350_000,
     "request_before_sync": 400_000,
     "epoch_not_synced": 400_000,
