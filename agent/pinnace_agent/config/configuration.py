@@ -6,12 +6,13 @@ access to the command line.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pinnace_agent.config.credentials.credentials import read_auth
+from pinnace_agent.config.credentials.credentials import AuthFile, read_auth
 from pinnace_agent.config.credentials.known_keys import key_variables_of, keys_and_headers
 from pinnace_agent.config.models.builtin import all_key_variables
 from pinnace_agent.config.models.catalog import read_catalog
@@ -85,10 +86,7 @@ def load_configuration(env: Mapping[str, str], cwd: Path, *, approved: bool | No
     for name in sorted(all_key_variables().intersection(names)):
         if env[name] and (why := problem_of(Secret(f"${name}"), env)):
             notices.append(Notice("credentials", f"the variable {name} can't be used: {why}", source=name))
-    if any(name.lower().endswith("_proxy") for name in names):
-        from pinnace_agent.llm.transport.proxies import environment_problems
-
-        notices += [Notice("settings", text, source=text.partition(":")[0]) for text in environment_problems(env)]
+    notices += [Notice("settings", text, source=text.partition(":")[0]) for text in _of_variables(env, auth)]
     session_dir, notice = configured_session_dir(settings, env, cwd)
     if notice is not None:
         notices.append(Notice("settings", notice))
@@ -149,6 +147,25 @@ def _load_settings(env: Mapping[str, str], cwd: Path, approved: bool | None) -> 
     if trust.is_trusted and project in gated:
         loaded = settings_in(user, read_scope(project, is_project=True))
     return loaded, trust
+
+
+def _of_variables(env: Mapping[str, str], auth: AuthFile) -> Iterator[str]:
+    """Yield what is wrong with variables that are used later. What knows them is loaded where one may be set."""
+    if any(name.lower().endswith("_proxy") for name in env):
+        from pinnace_agent.llm.transport.proxies import environment_problems
+
+        yield from environment_problems(env)
+    if any(name.endswith("_CA_CERTS") for name in env):
+        from pinnace_agent.llm.transport.authorities import authorities_problem
+
+        if (problem := authorities_problem(env)) is not None:
+            yield problem
+    own = [entry.env for entry in auth.entries.values()]
+    if any(name.startswith("AZURE_OPENAI_") for name in (*env, *chain.from_iterable(own))):
+        from pinnace_agent.llm.azure import deployment_problems
+
+        for variables in (env, *(entry.variables() for entry in auth.entries.values())):
+            yield from deployment_problems(variables)
 
 
 def _not_trusted(cwd: Path, trust: Trust) -> Sequence[Notice]:

@@ -5,17 +5,15 @@ of its own, so no built-in model has one. Variables of the provider's entry in a
 the environment. Independent of any API: the Responses and the chat completions of Azure are both found here.
 """
 
-import logging
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from pinnace_agent.core.surroundings import environment
 from pinnace_agent.llm.builder import MessageBuilder
 from pinnace_agent.llm.request import LlmRequest
-
-_log = logging.getLogger("pinnace.llm")
 
 ADDRESS_VARIABLE: Final = "AZURE_OPENAI_BASE_URL"
 RESOURCE_VARIABLE: Final = "AZURE_OPENAI_RESOURCE_NAME"
@@ -44,7 +42,7 @@ def at_azure(request: LlmRequest) -> LlmRequest:
     model = request.model
     return request._replace(
         model={**model, "baseUrl": base_url(request)},
-        deployment=_deployments(_variable(request, DEPLOYMENTS_VARIABLE)).get(model["id"]),
+        deployment=_deployments(_variable(request, DEPLOYMENTS_VARIABLE)).names.get(model["id"]),
     )
 
 
@@ -106,14 +104,29 @@ def _normal_address(address: str, source: str) -> str:
     return urlunsplit(parts._replace(path=path))
 
 
+class _Deployments(NamedTuple):
+    """What `AZURE_OPENAI_DEPLOYMENT_NAME_MAP` says."""
+
+    names: Mapping[str, str]
+    """The deployments, by the ids of models."""
+    problems: Sequence[str]
+    """What is no pair, for the user; it is passed over."""
+
+
+def deployment_problems(variables: Mapping[str, str]) -> Sequence[str]:
+    """Return what of the variable that names deployments is not used, and why, for the user."""
+    return _deployments(variables.get(DEPLOYMENTS_VARIABLE, "")).problems
+
+
 @cache
-def _deployments(value: str) -> dict[str, str]:
-    """Read `MODEL=DEPLOYMENT,…`. A pair that is none is left out, and reported once."""
+def _deployments(value: str) -> _Deployments:
+    """Read `MODEL=DEPLOYMENT,…`."""
     names: dict[str, str] = {}
+    problems: list[str] = []
     for pair in value.split(","):
         model_id, _, deployment = (part.strip() for part in pair.partition("="))
         if model_id and deployment:
             names[model_id] = deployment
         elif pair.strip():
-            _log.warning("%s: %r is not used: it must be MODEL=DEPLOYMENT", DEPLOYMENTS_VARIABLE, pair.strip()[:100])
-    return names
+            problems.append(f"{DEPLOYMENTS_VARIABLE}: {pair.strip()[:100]!r} is not used: it must be MODEL=DEPLOYMENT")
+    return _Deployments(names, problems)

@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -167,6 +167,7 @@ class ChildProcesses:
         "_watchdog",
         "confinement",
         "owns_all",
+        "warn",
     )
 
     def __init__(self, watchdog: "CommandWatchdog | None" = None, *, has_others: bool = False) -> None:
@@ -192,6 +193,8 @@ class ChildProcesses:
         adopted orphan."""
         self.confinement: Confinement | None = None
         """The sandbox of everything that is started; None: there is none."""
+        self.warn: Callable[[str], None] = lambda text: _log.warning("%s", text)
+        """Takes, at each command, what guards of its processes are missing, for the user."""
 
     @property
     def pids(self) -> frozenset[int]:
@@ -313,7 +316,7 @@ class ChildProcesses:
         except OSError as error:
             if error.errno in _EXHAUSTED:
                 raise
-            _log.warning("Commands would outlive a kill -9 of the agent: the watchdog cannot be started: %s", error)
+            self.warn(f"Commands would outlive a kill -9 of the agent: the watchdog cannot be started: {error}")
         if self._descendants is None:
             from pinnace_agent.shell.descendants import Descendants
 
@@ -327,7 +330,7 @@ class ChildProcesses:
             try:
                 adopt_orphans()
             except OSError as error:
-                _log.warning("A command that leaves its process group would outlive an abort: %s", error)
+                self.warn(f"A command that leaves its process group would outlive an abort: {error}")
         token = trio.lowlevel.current_trio_token()
         if token is not self._token:
             self._token = token

@@ -26,6 +26,7 @@ from pinnace_agent.prompting.system_prompt import read_prompt_argument
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.tree import clean_name
+from pinnace_agent.shell.child_processes import children as own_processes
 from pinnace_agent.shell.environment import shell_environment
 from pinnace_agent.tools import DEFAULT_TOOLS, builtin_tools
 from pinnace_agent.tools.base import Tool
@@ -89,7 +90,7 @@ def prepare(options: Options) -> PreparedAgent:
     settings, registry = configuration.settings, configuration.registry
     if options.extensions and not _is_offline(options):
         _install_named(options.extensions, cwd)
-    warnings = Warnings(None if is_embedded() else _write_line)
+    warnings = _warnings()
     # First, since they may explain an error below.
     warnings.renew((), configuration.notices)
     session, library = _open_session(options, settings, cwd, warnings)
@@ -348,6 +349,13 @@ def _install_named(words: Sequence[str], cwd: Path) -> None:
 
 def _write_line(text: str) -> None:
     echo(f"pinnace: {text}", is_error=True)
+
+
+def _warnings() -> Warnings:
+    """Return those of a new agent, with those of the commands that it starts from now on."""
+    warnings = Warnings(None if is_embedded() else _write_line)
+    own_processes().warn = lambda text: warnings.add(Notice("tools", text))
+    return warnings
 
 
 def _warn(warnings: Warnings, kind: WarningKind, texts: Iterable[str]) -> None:

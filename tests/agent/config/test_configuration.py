@@ -1,5 +1,6 @@
 """Everything of the user's that is read at start: from which folder, and that it stays as it is."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,20 @@ def test_the_variables_that_hold_keys_are_known_unless_the_user_wants_shells_to_
 
     (folder / "settings.json").write_text('{"shellProviderKeys": true}')
     assert frozenset() == load_configuration(env, tmp_path / "work").hidden_variables
+
+
+def test_deployments_that_are_not_used_are_named_wherever_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    entry = {"type": "api_key", "key": "k", "env": {"AZURE_OPENAI_DEPLOYMENT_NAME_MAP": "=lost"}}
+    (folder / "auth.json").write_text(json.dumps({"azure-openai-responses": entry}))
+    (folder / "auth.json").chmod(0o600)
+    env = {"HOME": str(tmp_path), "AZURE_OPENAI_DEPLOYMENT_NAME_MAP": "a=b, odd ,"}
+
+    notices = load_configuration(env, tmp_path / "work").notices
+
+    assert [("settings", "AZURE_OPENAI_DEPLOYMENT_NAME_MAP")] * 2 == [(each.kind, each.source) for each in notices]
+    assert [name in each.text for each, name in zip(notices, ("'odd'", "'=lost'"), strict=True)] == [True, True]
 
 
 def test_a_bare_project_folder_is_no_matter(tmp_path: Path) -> None:

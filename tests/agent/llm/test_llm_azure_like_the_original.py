@@ -14,7 +14,7 @@ from tests.agent.samples import served_model, user
 from tests.recorded import Record, RecordedList
 
 from pinnace_agent.core.surroundings import Surroundings, surrounded_by
-from pinnace_agent.llm.azure import AzureSettingsWrong, at_azure
+from pinnace_agent.llm.azure import AzureSettingsWrong, at_azure, deployment_problems
 from pinnace_agent.llm.openai_chat import compat as chat_compat
 from pinnace_agent.llm.openai_chat import request as chat_request
 from pinnace_agent.llm.openai_responses import azure, compat
@@ -193,11 +193,11 @@ def test_an_address_that_is_none_is_refused_with_the_name_of_its_variable(name: 
         sent(located("", {name: value}))
 
 
-def test_a_pair_that_is_none_costs_itself_alone_and_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pair_that_is_none_costs_itself_alone_and_is_named() -> None:
     variables = {**NAMED, "AZURE_OPENAI_DEPLOYMENT_NAME_MAP": "what,gpt-5=mine"}
     asked = located("", variables)
 
     assert [sent(asked)["body"]["model"], sent(asked)["body"]["model"]] == ["mine", "mine"]
-    assert [record.getMessage() for record in caplog.records] == [
+    assert deployment_problems(variables) == [
         "AZURE_OPENAI_DEPLOYMENT_NAME_MAP: 'what' is not used: it must be MODEL=DEPLOYMENT"
     ]

@@ -1,5 +1,6 @@
 """`open_agent`: the client's methods over an agent in this process, under trio and asyncio."""
 
+import errno
 import logging
 import os
 import signal
@@ -61,6 +62,22 @@ async def test_an_agent_in_a_program_starts_no_sub_agent(prepare: Prepare) -> No
         with pytest.raises(CommandFailed, match="a process of its own") as refused:
             await agent.start_agent("count")
     assert "agent_refused" == refused.value.error_code
+
+
+@on_trio_and_asyncio
+async def test_a_guard_of_commands_that_is_missing_is_a_warning(
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_watchdog: object) -> None:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr("pinnace_agent.shell.watchdog.CommandWatchdog.prepare", refuse)
+    async with prepare([CALL, CALL, {"text": "done"}]).agent() as agent:
+        assert "done" == (await agent.run("go")).text
+        [warning] = (await agent.get_state())["warnings"]
+
+    assert "tools" == warning["kind"]
+    assert warning["text"].startswith("Commands would outlive a kill -9 of the agent")
 
 
 @on_trio_and_asyncio

@@ -196,6 +196,19 @@ def test_no_other_certificate_is_accepted_and_the_key_stays_here(
     assert len(authority.server.requests) == requests
 
 
+@pytest.mark.parametrize("file", ["missing.pem", "server.key", "authority.pem"])
+def test_more_authorities_that_are_not_used_are_warned_of_by_the_start(
+    agent: AgentStarter, authority: Authority, file: str
+) -> None:
+    path = str(authority.folder / file)
+    warnings = agent([], env={"NODE_EXTRA_CA_CERTS": path}).ask("get_state").get("warnings", [])
+
+    assert [(each["kind"], each["source"]) for each in warnings] == [("settings", "NODE_EXTRA_CA_CERTS")] * (
+        file != "authority.pem"
+    )
+    assert all(path in each["text"] for each in warnings)
+
+
 def test_a_file_of_authorities_that_is_missing_is_an_error_that_says_so(
     agent: AgentStarter, authority: Authority
 ) -> None:

@@ -7,14 +7,13 @@ httpx takes 75 ms to import (without its command line: `lean_httpx`) and the cer
 until they are needed, and are done in a thread. Certificates are not read for addresses that are not TLS.
 """
 
-import logging
-import os
 import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
+from pinnace_agent.llm.transport.authorities import add_ca_certificates
 from pinnace_agent.llm.transport.bodies import ACCEPTED
 from pinnace_agent.llm.transport.lean_httpx import load_httpx
 from pinnace_agent.llm.transport.proxies import ProxyUnusable, proxy_for
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
     import httpx
 
 CONNECT_TIMEOUT_S: Final = 30.0
-
-_FILE_VARIABLE: Final = "SSL_CERT_FILE"
-_FOLDER_VARIABLE: Final = "SSL_CERT_DIR"
-_EXTRA_VARIABLE: Final = "NODE_EXTRA_CA_CERTS"
-
-_log: Final = logging.getLogger("pinnace.certificates")
 
 # Clients belong to one run of the event loop, the certificates to the process.
 _clients: trio.lowlevel.RunVar[dict["_Kind", "httpx.AsyncClient"]] = trio.lowlevel.RunVar("pinnace_http_clients")
@@ -133,21 +126,3 @@ def _make(kind: _Kind) -> "httpx.AsyncClient":
             "Accept-Encoding": ACCEPTED,
         },
     )
-
-
-def add_ca_certificates(context: "ssl.SSLContext") -> "ssl.SSLContext":
-    """Add the authorities of the environment that httpx does not read itself to a context, and return it.
-
-    httpx takes the file of `SSL_CERT_FILE` or, without one, the folder of `SSL_CERT_DIR` in the place of those that
-    come with it. `NODE_EXTRA_CA_CERTS` names more of them, as for pi; a file that cannot be read is passed over with a
-    warning, as node does. Reads files, so it belongs into a thread.
-    """
-    folder = os.environ.get(_FOLDER_VARIABLE)
-    if folder and os.environ.get(_FILE_VARIABLE):
-        context.load_verify_locations(capath=folder)
-    if extra := os.environ.get(_EXTRA_VARIABLE):
-        try:
-            context.load_verify_locations(cafile=extra)
-        except OSError as error:  # also what ssl raises
-            _log.warning("The certificates of %s are not used: %s: %s", _EXTRA_VARIABLE, extra, error.strerror or error)
-    return context

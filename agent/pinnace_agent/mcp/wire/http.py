@@ -21,7 +21,7 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, JSONRPCError, JSONRPCM
 
 from pinnace_agent.files.relaxed_json import is_object
 from pinnace_agent.llm.failures import retry_after_s
-from pinnace_agent.llm.transport.client import add_ca_certificates
+from pinnace_agent.llm.transport.authorities import add_ca_certificates
 from pinnace_agent.llm.transport.proxies import ProxyUnusable, proxy_for
 from pinnace_agent.mcp import limits
 from pinnace_agent.mcp.ports import Challenge, LinkLost
