@@ -30,17 +30,22 @@ class Acceptance:
     """Decides by the named types of one schema."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
-        """Take the types; each is read when it is asked for."""
+        """Make what decides by each of the types: threads that ask share what is complete.
+
+        Raises:
+            UnknownKeyword: A schema can't be decided here.
+        """
         self._definitions = definitions
         self._made: dict[str, Accepts] = {}
         self._begun: set[str] = set()
+        for name in definitions:
+            self._make(name)
 
     def of(self, name: str) -> Accepts:
-        """Return what decides whether a value is of a type.
+        """Return what decides whether a value is of a type."""
+        return self._made[name]
 
-        Raises:
-            UnknownKeyword: Its schema can't be decided here.
-        """
+    def _make(self, name: str) -> Accepts:
         if name in self._made:
             return self._made[name]
         if name in self._begun:  # a type that contains itself: it is there when a value comes
@@ -105,7 +110,7 @@ class Acceptance:
     def _referred(self, reference: str) -> Accepts:
         if not reference.startswith(_REFERENCE):
             raise UnknownKeyword(f"$ref: {reference!r}")
-        return self.of(reference.removeprefix(_REFERENCE))
+        return self._make(reference.removeprefix(_REFERENCE))
 
     def _all_of(self, schemas: Sequence[Schema]) -> Accepts:
         if len(schemas) == 1:

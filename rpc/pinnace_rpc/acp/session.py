@@ -369,7 +369,10 @@ class Session:
         self._work.expect_keys()  # where an agent of an older release does not know the command
         with suppress(CoreEnded):
             for provider in providers:
-                _log_refused_logout(await self.core.ask("logout", provider=provider))
+                answer = await self.core.ask("logout", provider=provider)
+                if answer.get("success") is not True and answer.get("errorCode") != "unknown_command":
+                    text = f"The agent of this session may still use the login to {provider}: {answer.get('error')}"
+                    self.notify("warning", text)
 
     async def set_mode(self, params: Params) -> dict[str, object]:
         """Change how calls of tools are approved."""
@@ -601,11 +604,6 @@ def _warning_text(warning: Json) -> str:
 def _log_refused_offer(answer: Record) -> None:
     if answer.get("success") is not True:
         _log.warning("the agent takes nothing of what the client offers: %s", answer.get("error"))
-
-
-def _log_refused_logout(answer: Record) -> None:
-    if answer.get("success") is not True:
-        _log.warning("the agent has not forgotten a login: %s", answer.get("error"))
 
 
 def _log_refused_cancellation(answer: Record) -> None:

@@ -4,7 +4,6 @@ A prompt goes to the agent when its turn has come, and its turn ends when the ru
 are read. A cancellation ends all that came before it, in every state. Must not know clients, questions or files.
 """
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -24,8 +23,6 @@ from pinnace_rpc.acp.translation.titles import date_text
 from pinnace_rpc.acp.translation.translator import Translator
 from pinnace_rpc.acp.translation.version import Lifecycle, Outcome
 from pinnace_rpc.acp.turns import PromptTurn, Turns
-
-_log: Final = logging.getLogger("pinnace.acp")
 
 _COMPACT: Final = "/compact"
 _NOTHING_DONE: Final = frozenset({"nothing_to_compact", "already_compacted"})
@@ -183,7 +180,7 @@ class Work:
             self._show(each)
         if self._has_new_keys:
             self._has_new_keys = False
-            self._core.send("reload", {}, _log_refused_reload)
+            self._core.send("reload", {}, self._reloaded)
             self._figures.refresh_models()
         self._translator.answer = None
         text = turn.message.text
@@ -197,6 +194,10 @@ class Work:
             self._accept_command(turn)
         fields = {**self._named(turn.message, turn.message_id), "streamingBehavior": "followUp"}
         self._core.send("prompt", fields, lambda answer: self._prompted(turn, answer))
+
+    def _reloaded(self, answer: Record) -> None:
+        if answer.get("success") is not True:
+            self._show(Noticed("warning", "The agent has not read its keys again:", str(answer.get("error"))))
 
     def _named(self, message: PromptMessage, message_id: str) -> dict[str, object]:
         """Return the fields of a message with an id, by which it is known when it comes back."""
@@ -412,11 +413,6 @@ class Work:
     def _continues(self) -> bool:
         """Whether there is work beside that of a turn."""
         return self.is_active or self._is_asking
-
-
-def _log_refused_reload(answer: Record) -> None:
-    if answer.get("success") is not True:
-        _log.warning("the agent has not read its keys again: %s", answer.get("error"))
 
 
 def _inner(params: Params, name: str) -> Params:

@@ -11,7 +11,7 @@ from pinnace_rpc.acp.outbox import Outbox
 from pinnace_rpc.acp.translation.jsonrpc import INTERNAL_ERROR, RequestError
 from pinnace_rpc.acp.translation.params import Params
 from pinnace_rpc.acp.translation.prompts import PromptMessage
-from pinnace_rpc.acp.translation.shown import CallFailed, Shown
+from pinnace_rpc.acp.translation.shown import CallFailed, Noticed, Shown
 from pinnace_rpc.acp.translation.stop_reasons import TurnResult
 from pinnace_rpc.acp.translation.translator import Translator
 from pinnace_rpc.acp.translation.v1.lifecycle import Turns
@@ -79,6 +79,9 @@ class Unanswered:
     def refresh(self, then: Callable[[], None]) -> None:
         self.refreshed = then
 
+    def refresh_models(self) -> None:
+        """There are none."""
+
     def take_spent(self) -> None:
         """It has no figures."""
 
@@ -127,3 +130,16 @@ def test_work_that_was_cancelled_has_ended_before_that_of_a_message_behind_it() 
     ]
     agent.refreshed()
     assert len(replies.updates) == 3
+
+
+def test_keys_that_are_not_read_again_are_shown_to_the_user() -> None:
+    replies, agent, shown = Replies(), Unanswered(), list[Shown]()
+    states = States(replies, replies.updates.append)
+    parts = cast("EditorAgent", agent), Outbox(), Translator(), cast("Figures", agent), states, shown.append
+    work = Work(*parts, lambda: None, is_at_work=False)
+    work.expect_keys()
+    work.prompt(1, Params({"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}))
+    agent.answers["reload"]({"success": False, "error": "auth.json is no JSON"})
+
+    [notice] = [each for each in shown if isinstance(each, Noticed)]
+    assert (notice.severity, "auth.json" in notice.description) == ("warning", True)
