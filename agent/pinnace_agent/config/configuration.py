@@ -8,7 +8,6 @@ access to the command line.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -160,11 +159,10 @@ def _of_variables(env: Mapping[str, str], auth: AuthFile) -> Iterator[str]:
 
         if (problem := authorities_problem(env)) is not None:
             yield problem
-    own = [entry.env for entry in auth.entries.values()]
-    if any(name.startswith("AZURE_OPENAI_") for name in (*env, *chain.from_iterable(own))):
-        from pinnace_agent.llm.azure import deployment_problems
+    for variables in (env, *(entry.variables() for entry in auth.entries.values())):
+        if any(name.startswith("AZURE_OPENAI_") for name in variables):
+            from pinnace_agent.llm.azure import deployment_problems
 
-        for variables in (env, *(entry.variables() for entry in auth.entries.values())):
             yield from deployment_problems(variables)
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.system import System
 
 CLIENT_SERVERS: Final = "PINNACE_MCP_SERVERS"
-"""The variable by which a client gives its agent MCP servers."""
+"""The variable by which a client gives its agent MCP servers, as a JSON object of entries; it is taken out of the
+environment."""
 CLIENT_ROUTES: Final = "PINNACE_PROVIDER_ROUTES"
 """The variable by which a client says where its agent sends the requests to providers."""
 Value = TypeVar("Value")

@@ -33,7 +33,6 @@ from pinnace_agent.files.relaxed_json import ConfigurationFileError, JsonObject,
 FILE_NAME: Final = "mcp.json"
 _KEYS: Final = ("mcpServers", "autoEnableCodemode")
 _SETTINGS: Final = ("startupWaitSeconds", "maxTools")
-"""The servers that a client hands over with a session, as a JSON object of entries. Taken out of the environment."""
 
 
 @dataclass(slots=True)

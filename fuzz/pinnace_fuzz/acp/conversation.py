@@ -55,9 +55,9 @@ def _upserted(updates: Iterable[Message]) -> Conversation:
             key: tuple[str, str] = (_CHUNKS.get(kind) or kind, update["messageId"])
             message = texts.setdefault(key, {"kind": key[0], "messageId": key[1], "text": ""})
             if kind in _CHUNKS:
-                message["text"] += _text([update["content"]])
+                message["text"] += text_of([update["content"]])
             elif "content" in update:
-                message["text"] = _text(update["content"] or ())
+                message["text"] = text_of(update["content"] or ())
         elif kind == "tool_call_update":
             call = calls.setdefault(update["toolCallId"], {})
             # A field that is cleared is one that a replay does not have.
@@ -79,7 +79,8 @@ def _show(terminal: dict[str, Any], update: Message) -> None:
         terminal["output"] = _decoded(output.get("data", ""))
 
 
-def _text(content: Iterable[Message]) -> str:
+def text_of(content: Iterable[Message]) -> str:
+    """Return the text in blocks of content; in the place of another block stands its type."""
     return "".join(each.get("text", f"<{each['type']}>") for each in content)
 
 

@@ -112,9 +112,8 @@ class _Folder:
 
     def __init__(self) -> None:
         self.kept: dict[str, _File | _Folder] = {}
-        self.changes: list[
-            tuple[str | None, str | None, _File | _Folder | None]
-        ] = []  # a name that goes, one that comes
+        # A name that goes, and one that comes with what it names.
+        self.changes: list[tuple[str | None, str | None, _File | _Folder | None]] = []
 
     def flush(self) -> None:
         self.kept = self._names(len(self.changes))

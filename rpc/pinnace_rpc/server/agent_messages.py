@@ -33,6 +33,11 @@ def shown_agents_of(agent: "AgentReads", session: "Session") -> list[Mapping[str
     return listed_children(session.tree.entries, session.id, session.path, children.messages)
 
 
+def shown_agent(agent: "AgentReads", session: "Session", agent_id: str) -> Mapping[str, object] | None:
+    """Return one of them; None: the session has started no such sub-agent."""
+    return next((each for each in shown_agents_of(agent, session) if each["agentId"] == agent_id), None)
+
+
 class GivenMessages:
     """The messages to sub-agents that clients have sent, and that are not answered yet."""
 
@@ -59,8 +64,7 @@ class GivenMessages:
             waiting.append(answer)
             return
         session, children = agent.session, agent.profile.children
-        shown = next((each for each in shown_agents(agent) if each["agentId"] == agent_id), None)
-        if shown is None:
+        if (shown := shown_agent(agent, session, agent_id)) is None:
             raise errors.ClientError(errors.agent_not_found(agent_id), errors.ErrorCode.AGENT_NOT_FOUND)
         is_new = _state_of(shown, message_id) is None
         if is_new:
@@ -77,8 +81,9 @@ class GivenMessages:
             if failure is not None:
                 outcome = errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED)
             else:  # its sub-agent may have ended meanwhile, and has returned it then
-                found = [each for each in shown_agents_of(agent, session) if each["agentId"] == agent_id]
-                outcome = {"messageId": message_id, "state": _state_of(found[0], message_id)}
+                found = shown_agent(agent, session, agent_id)
+                assert found is not None
+                outcome = {"messageId": message_id, "state": _state_of(found, message_id)}
             for each in self._waiting.pop((agent_id, message_id)):
                 each(outcome)
 

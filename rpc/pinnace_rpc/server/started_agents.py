@@ -16,13 +16,12 @@ import trio
 from pinnace_agent.core.ports.children import ChildNotSaved, ChildRefused, ChildRequest
 from pinnace_agent.session.child_agents import read_child
 from pinnace_rpc.options.options import StartupError
-from pinnace_rpc.server.agent_messages import OnAnswer, shown_agents_of
+from pinnace_rpc.server.agent_messages import OnAnswer, shown_agent, shown_agents_of
 from pinnace_spec.rules import errors
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.core.ports.children import ChildAgents
     from pinnace_agent.engine.ports import AgentReads
-    from pinnace_agent.session.conversation import Session
     from pinnace_agent.session.store.save_error import SaveError
     from pinnace_spec.records import commands as cmd
 
@@ -116,7 +115,7 @@ class StartedAgents:
         """
         agent, identity = self._agent, command.agentId
         session, children = agent.session, agent.profile.children
-        if _shown(agent, session, identity) is None:
+        if shown_agent(agent, session, identity) is None:
             raise errors.ClientError(errors.agent_not_started(identity), errors.ErrorCode.AGENT_NOT_FOUND)
         outcome: list[Outcome] = [errors.ClientError(errors.SHUTTING_DOWN, errors.ErrorCode.SHUTTING_DOWN)]
         timeout_s = math.inf if command.timeout is None else command.timeout
@@ -125,7 +124,7 @@ class StartedAgents:
             if children is not None:
                 with trio.move_on_after(timeout_s):
                     await children.ended(identity)
-            shown = _shown(agent, session, identity)
+            shown = shown_agent(agent, session, identity)
             assert shown is not None
             file = shown.get("sessionFile")
             if isinstance(file, str):
@@ -165,10 +164,6 @@ class StartedAgents:
         if self._done is not None and not self._waiting:
             done, self._done = self._done, None
             done()
-
-
-def _shown(agent: "AgentReads", session: "Session", identity: str) -> Mapping[str, object] | None:
-    return next((each for each in shown_agents_of(agent, session) if each["agentId"] == identity), None)
 
 
 def _last_answer(file: str) -> str | None:

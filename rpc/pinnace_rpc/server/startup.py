@@ -16,7 +16,7 @@ from pinnace_agent.config.models.models import ModelRegistry
 from pinnace_agent.config.models.selection import Choice, ResumedChoice, Selection, select_initial
 from pinnace_agent.config.settings import RunLimits, Settings
 from pinnace_agent.core.jobs import Jobs
-from pinnace_agent.core.surroundings import environment, is_embedded, working_folder
+from pinnace_agent.core.surroundings import CLIENT_SERVERS, environment, is_embedded, working_folder
 from pinnace_agent.core.user_warnings import Notice, Warnings
 from pinnace_agent.engine.interpreter import EffectInterpreter
 from pinnace_agent.engine.profile import AgentProfile
@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # loaded with the first extension, or with a sandbox
     from pinnace_rpc.subagents.children import Children
 
 
-_TAKEN_OUT: Final = ("OTEL_", "PINNACE_MCP_SERVERS")
+_TAKEN_OUT: Final = ("OTEL_", CLIENT_SERVERS)
 """How variables begin that may be taken out of the environment of a process at its start."""
 
 

@@ -109,14 +109,13 @@ class _Running:
     """Set when nothing of it works any more."""
     on_started: Callable[[], None] | None = None
     """Called when its beginning is on the disk."""
+    is_cancelled: bool = False
+    """Whether its end was asked for."""
 
     @property
     def is_of_client(self) -> bool:
         """Whether a client has started it."""
         return "toolCallId" not in self.begun
-
-    is_cancelled: bool = False
-    """Whether its end was asked for."""
 
     def cancel(self) -> None:
         """End it."""

@@ -20,6 +20,7 @@ from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
 from pinnace_agent.session.queue.operations import QueuedMessage, add
+from pinnace_agent.session.store.file import SessionFile
 from pinnace_agent.session.store.lease import Lease, LeaseHeld
 from pinnace_agent.session.store.save_error import SaveError
 from pinnace_spec.records.messages import UserMessage
@@ -87,18 +88,12 @@ async def test_an_append_waits_for_a_process_that_leaves_the_session(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """Its client may have heard of that before the disk has everything. Other tasks run meanwhile."""
-    former = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
-    former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
-    assert former.file is not None
-    path = former.file.path
-    with pytest.raises(LeaseHeld) as held:
-        Lease.take(path)
-    beside = Library(SessionFolder(tmp_path, is_flat=True)).open(path, str(tmp_path), held.value).session
+    _, file, beside = _opened_beside(tmp_path)
     message: UserMessage = {"role": "user", "content": [{"type": "text", "text": "two"}], "timestamp": 2}
     with pytest.raises(SaveError, match="Session is in use"):
         beside.accept(message, "m")
     await beside.wait_until_left()  # it does not leave
-    former.file.announce_end()
+    file.announce_end()
     left: list[str] = []
 
     async def wait(name: str, scope: trio.CancelScope) -> None:
@@ -115,7 +110,7 @@ async def test_an_append_waits_for_a_process_that_leaves_the_session(
         mock_clock.jump(0.5)
         await trio.testing.wait_all_tasks_blocked()
         before = tuple(left)
-        former.file.abandon()
+        file.abandon()
         mock_clock.jump(0.2)
     beside.accept(message, "m")
 
@@ -129,14 +124,8 @@ async def test_a_process_that_announces_its_end_and_does_not_leave_is_waited_for
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """Then what is to be appended is refused, by an error that names it."""
-    former = Library(SessionFolder(tmp_path, is_flat=True)).new(str(tmp_path))
-    former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
-    assert former.file is not None
-    path = former.file.path
-    with pytest.raises(LeaseHeld) as held:
-        Lease.take(path)
-    beside = Library(SessionFolder(tmp_path, is_flat=True)).open(path, str(tmp_path), held.value).session
-    former.file.announce_end()
+    former, file, beside = _opened_beside(tmp_path)
+    file.announce_end()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(beside.wait_until_left)
@@ -174,6 +163,18 @@ async def test_a_save_that_ends_behind_its_process_is_no_defect(
         saved.set()
 
     assert [] == caplog.records
+
+
+def _opened_beside(folder: Path) -> tuple[Session, SessionFile, Session]:
+    """Return a session that this process has, with its file, and the session opened again, as by another process."""
+    former = Library(SessionFolder(folder, is_flat=True)).new(str(folder))
+    former.keep({"role": "user", "content": [{"type": "text", "text": "one"}], "timestamp": 1})
+    assert former.file is not None
+    path = former.file.path
+    with pytest.raises(LeaseHeld) as held:
+        Lease.take(path)
+    beside = Library(SessionFolder(folder, is_flat=True)).open(path, str(folder), held.value).session
+    return former, former.file, beside
 
 
 def _replace(sessions: SessionManager, session: Session) -> None:

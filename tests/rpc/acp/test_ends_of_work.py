@@ -16,6 +16,7 @@ from pinnace_rpc.acp.translation.stop_reasons import TurnResult
 from pinnace_rpc.acp.translation.translator import Translator
 from pinnace_rpc.acp.translation.v1.lifecycle import Turns
 from pinnace_rpc.acp.translation.v2.lifecycle import States
+from pinnace_rpc.acp.translation.version import Lifecycle
 from pinnace_rpc.acp.turns import PromptTurn
 from pinnace_rpc.acp.work import Work
 
@@ -89,12 +90,17 @@ class Unanswered:
         return False
 
 
+def work_of(agent: Unanswered, translator: Translator, lifecycle: Lifecycle, shown: list[Shown]) -> Work:
+    figures = cast("Figures", agent)
+    core = cast("EditorAgent", agent)
+    return Work(core, Outbox(), translator, figures, lifecycle, shown.append, lambda: None, is_at_work=False)
+
+
 def test_the_calls_of_the_next_run_stay_open_when_a_turn_ends() -> None:
     """A steered message begins a run while the last figures of the turn are read."""
     replies, agent, translator, shown = Replies(), Unanswered(), Translator(), list[Shown]()
     turns = Turns(replies, replies.updates.append, shows_usage=False)
-    parts = cast("EditorAgent", agent), Outbox(), translator, cast("Figures", agent), turns, shown.append
-    work = Work(*parts, lambda: None, is_at_work=False)
+    work = work_of(agent, translator, turns, shown)
     work.prompt(1, Params({"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}))
     agent.answers["prompt"]({"success": True, "data": {"disposition": "started"}})
     work.begin()
@@ -113,10 +119,8 @@ def test_the_calls_of_the_next_run_stay_open_when_a_turn_ends() -> None:
 
 def test_work_that_was_cancelled_has_ended_before_that_of_a_message_behind_it() -> None:
     """Version 2: a steered message begins a run while the last figures of the turn are read."""
-    replies, agent, translator, shown = Replies(), Unanswered(), Translator(), list[Shown]()
-    states = States(replies, replies.updates.append)
-    parts = cast("EditorAgent", agent), Outbox(), translator, cast("Figures", agent), states, shown.append
-    work = Work(*parts, lambda: None, is_at_work=False)
+    replies, agent = Replies(), Unanswered()
+    work = work_of(agent, Translator(), States(replies, replies.updates.append), [])
     work.prompt(1, Params({"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}))
     work.cancel()
     agent.answers["prompt"]({"success": False, "error": "aborted", "errorCode": "aborted"})
@@ -134,9 +138,7 @@ def test_work_that_was_cancelled_has_ended_before_that_of_a_message_behind_it() 
 
 def test_keys_that_are_not_read_again_are_shown_to_the_user() -> None:
     replies, agent, shown = Replies(), Unanswered(), list[Shown]()
-    states = States(replies, replies.updates.append)
-    parts = cast("EditorAgent", agent), Outbox(), Translator(), cast("Figures", agent), states, shown.append
-    work = Work(*parts, lambda: None, is_at_work=False)
+    work = work_of(agent, Translator(), States(replies, replies.updates.append), shown)
     work.expect_keys()
     work.prompt(1, Params({"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}))
     agent.answers["reload"]({"success": False, "error": "auth.json is no JSON"})

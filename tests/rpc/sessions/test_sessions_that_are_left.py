@@ -3,7 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ import trio.testing
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.folders import SessionFolder
 from pinnace_agent.session.library import Library
+from pinnace_agent.session.store.file import SessionFile
 from pinnace_rpc.embedded.task import serve
 
 Record = dict[str, Any]  # Any: JSON
@@ -91,17 +93,24 @@ async def serve_beside(owned: Session, folder: Path, pipes: Pipes) -> None:
     assert await serve(flags, environment, str(folder), pipes, pipes, os, time.time_ns) == 0
 
 
+@asynccontextmanager
+async def leaving(owned: Session, folder: Path) -> AsyncGenerator[tuple[Pipes, SessionFile]]:
+    """Run an agent beside the process that has its session, which has announced that it leaves; wait for its end."""
+    assert owned.file is not None
+    pipes = Pipes()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_beside, owned, folder, pipes)
+        pipes.send({"id": "s", "type": "get_state"})
+        await pipes.until(id="s")
+        owned.file.announce_end()
+        yield pipes, owned.file
+
+
 async def test_the_agent_answers_while_commands_wait_for_the_session(
     owned: Session, tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """R-SES-06: they are carried out in their order when it has left; what appends nothing does not wait."""
-    assert owned.file is not None
-    pipes = Pipes()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_beside, owned, tmp_path, pipes)
-        pipes.send({"id": "s", "type": "get_state"})
-        await pipes.until(id="s")
-        owned.file.announce_end()
+    async with leaving(owned, tmp_path) as (pipes, file):
         pipes.send(
             {"id": "n", "type": "set_session_name", "name": "two"},
             {"id": "o", "type": "set_session_name", "name": "three"},
@@ -111,7 +120,7 @@ async def test_the_agent_answers_while_commands_wait_for_the_session(
         )
         state = await pipes.until(id="t")
         before = [each["id"] for each in pipes.answers()]
-        owned.file.abandon()
+        file.abandon()
         mock_clock.autojump_threshold = 0.01
         await pipes.until(type="agent_settled")
         await pipes.until(id="b")
@@ -133,20 +142,14 @@ async def test_a_prompt_that_waits_for_a_process_that_leaves_the_session_is_abor
     owned: Session, tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """R-ABT-01: the wait ends at once, without any time that passes."""
-    assert owned.file is not None
-    pipes = Pipes()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_beside, owned, tmp_path, pipes)
-        pipes.send({"id": "s", "type": "get_state"})
-        await pipes.until(id="s")
-        owned.file.announce_end()
+    async with leaving(owned, tmp_path) as (pipes, file):
         began_s = mock_clock.current_time()
         pipes.send({"id": "p", "type": "prompt", "message": "masts"})
         await trio.testing.wait_all_tasks_blocked(0.05)  # it waits by now, or is checked yet
         pipes.send({"id": "a", "type": "abort"})
         refused, aborted = await pipes.until(id="p"), await pipes.until(id="a")
         took_s = mock_clock.current_time() - began_s
-        owned.file.abandon()
+        file.abandon()
         mock_clock.autojump_threshold = 0.01
         pipes.end()
 

@@ -102,7 +102,7 @@ class Editor:
         while True:
             adapter = start(self.name, self._around.flags)
             self._connection = connection = EditorConnection(self, adapter, self._draws, self._around)
-            is_done = await connection.run(partial(self._converse, connection, is_last=is_last))
+            is_done = await connection.run(partial(self._converse, connection))
             self._connection = None
             self.questions.leave()
             for view in self.views.values():
@@ -111,11 +111,11 @@ class Editor:
                 return
             await trio.sleep(self._draws.choice(_NEXT_S))
 
-    async def _converse(self, connection: EditorConnection, *, is_last: bool) -> bool:
+    async def _converse(self, connection: EditorConnection) -> bool:
         """Do what is left; return whether everything is done, else the connection is to be ended."""
         await connection.greet()
         for view in list(self.views.values()):
-            await connection.open(view, shows=self._draws.random() < 0.6, must_succeed=is_last)
+            await connection.open(view, shows=self._draws.random() < 0.6, must_succeed=self._is_last)
         while self._left:
             await self._pause(connection)
             self._left -= 1
@@ -127,7 +127,7 @@ class Editor:
             if self._draws.random() < _CUTS:
                 return False
         await connection.rest()
-        if is_last:
+        if self._is_last:
             for view in list(self.views.values()):
                 await connection.show_again(view)
         return True

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import trio
 
 from pinnace_fuzz.acp.agent import OBSERVERS
+from pinnace_fuzz.acp.conversation import text_of
 from pinnace_fuzz.acp.schema import NotOfTheSchema, check_call, check_result
 from pinnace_fuzz.records import LineSplitter
 from pinnace_fuzz.simulation.editors.adapters import AdapterProcess
@@ -385,8 +386,7 @@ class EditorConnection:
         update: Json = message["params"]["update"]
         if update["sessionUpdate"] in ("user_message", "user_message_chunk"):
             content: Json | list[Json] = update.get("content") or []
-            parts = content if isinstance(content, list) else [content]
-            self._around.messages.see("".join(part.get("text", "") for part in parts))
+            self._around.messages.see(text_of(content if isinstance(content, list) else [content]))
         if "Not delivered" in json.dumps(update):
             self._around.messages.see_returned(json.dumps(message, ensure_ascii=False))
 
