@@ -61,6 +61,7 @@ class Child:
         "failure",
         "is_abandoned",
         "is_ended_by_owner",
+        "killed",
         "mark",
         "pid",
         "process",
@@ -80,6 +81,8 @@ class Child:
         """After `reap`: why the program was not run, although something was started; None: it ran."""
         self._is_judged = False
         self.is_ended_by_owner = False
+        self.killed: Collection[int] = ()
+        """The numbers of the processes that were killed with it."""
 
     async def exited(self) -> None:
         """Wait until the process has exited, without reaping it, so that its number is not reused and it can be killed.
@@ -87,18 +90,11 @@ class Child:
         Without pidfd (macOS, old kernels, no descriptor left) it is reaped. The number of its group is not reused while
         a descendant lives; only a kill right after the exit of the last one could hit another group.
         """
-        try:
-            handle = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):
+        if not await _exit_of(self.pid):
             try:
                 await self.process.wait()
             except RuntimeError as error:  # no thread is left to wait in
                 raise OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: {error}") from error
-            return
-        try:
-            await trio.lowlevel.wait_readable(handle)
-        finally:
-            os.close(handle)
 
     def kill(self) -> None:
         """Send SIGKILL to all processes of the command. Only before `release`.
@@ -125,11 +121,14 @@ class Child:
     async def reap(self, limit_s: float) -> int | None:
         """Release it, wait for its exit and return the status, or None after `limit_s` seconds.
 
-        Not cancelled from outside. After SIGKILL only a process that hangs in the kernel reaches the limit.
+        If it was killed, all its processes have exited then: a killed one lives on until it has its turn. Not cancelled
+        from outside. After SIGKILL only a process that hangs in the kernel reaches the limit.
         """
         self.release()
         with trio.move_on_after(limit_s, shield=True), suppress(RuntimeError):  # no thread is left to wait in
             await self.process.wait()
+            for pid in self.killed:
+                await _exit_of(pid)
         status = self._registry.take_status(self)
         self.is_abandoned = status is None
         if self._confined is not None:
@@ -302,7 +301,9 @@ class ChildProcesses:
     def kill(self, children: Collection[Child]) -> None:
         """Kill all processes of some commands, none of which is reaped. Takes less than a millisecond."""
         if self._descendants is not None:
-            self._descendants.kill(children)
+            killed = self._descendants.kill(children)
+            for child in children:
+                child.killed = killed.union(child.killed)
 
     # Orphans are adopted, and have to be reaped.
 
@@ -373,6 +374,23 @@ class ChildProcesses:
         self.close()
         if self._watchdog is not None:
             self._watchdog.close()
+
+
+async def _exit_of(pid: int) -> bool:
+    """Wait until a process has exited, without reaping it.
+
+    Returns:
+        False if that can't be seen: it is gone, or there is no pidfd (macOS, old kernels, no descriptor left).
+    """
+    try:
+        handle = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return False
+    try:
+        await trio.lowlevel.wait_readable(handle)
+    finally:
+        os.close(handle)
+    return True
 
 
 def _new_secret() -> str:

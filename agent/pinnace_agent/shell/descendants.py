@@ -88,10 +88,11 @@ class Descendants:
         self._is_all_ours = is_all_ours
         _SPARE.keep()
 
-    def kill(self, children: Collection[StartedCommand]) -> None:
-        """Kill all processes of some commands, none of which is reaped."""
+    def kill(self, children: Collection[StartedCommand]) -> set[int]:
+        """Kill all processes of some commands, none of which is reaped; return the numbers of those that exit by it."""
+        ending: set[int] = set()
         if not children:
-            return
+            return ending
         sessions = {child.pid for child in children}
         killed: set[int] = set()
         quiet = 0
@@ -106,12 +107,14 @@ class Descendants:
                     sessions.add(os.getsid(pid))
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
+                    ending.add(pid)
             sessions.discard(os.getsid(0))
             killed |= found
             # The next search finds children that were forked before the kill.
             quiet = 0 if found else quiet + 1
             if quiet == _QUIET_LOOKS:
-                return
+                break
+        return ending
 
     def _family(self, children: Collection[StartedCommand], sessions: Collection[int]) -> set[int]:
         """Find the processes that belong to commands."""

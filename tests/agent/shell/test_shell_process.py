@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.forked_agents import open_descriptors
 from pinnace_agent.shell.child_processes import ChildProcesses
 from pinnace_agent.shell.output import OutputTail
 from pinnace_agent.shell.process import ShellStatus, ShellUnavailable, run_shell
+from pinnace_fuzz.process_tree import is_alive
 
 PATIENCE_S = 60.0
 
@@ -364,6 +366,33 @@ async def test_a_process_that_left_the_group_is_killed_too(tmp_path: Path) -> No
             await command.has_ended.wait()
 
     assert [] == await survivors(int(command.text))
+
+
+async def test_a_process_that_dies_late_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed process lives on until it has its turn, and this one holds no pipe that shows its end."""
+    command = Command(tmp_path)
+    monkeypatch.setattr("pinnace_agent.shell.process.REAP_S", PATIENCE_S)
+
+    def kill_late(pid: int, number: int, kill: Callable[[int, int], None] = os.kill) -> None:
+        if pid == int(command.text):
+            threading.Thread(target=kill_behind_the_shell, args=(kill, pid, number)).start()
+        else:
+            kill(pid, number)
+
+    def kill_behind_the_shell(kill: Callable[[int, int], None], pid: int, number: int) -> None:
+        while is_alive(command.pid):
+            time.sleep(0.001)
+        time.sleep(0.05)  # more than an end that does not wait for it would need
+        kill(pid, number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(command.run, "setsid sh -c 'echo $$; exec sleep 300 > /dev/null 2>&1' & wait")
+        await command.has_spoken.wait()
+        monkeypatch.setattr("pinnace_agent.shell.descendants.os.kill", kill_late)
+        command.scope.cancel()
+        await command.has_ended.wait()
+
+        assert not is_alive(int(command.text))
 
 
 async def test_a_closed_registry_kills_what_starts_later(tmp_path: Path) -> None:
