@@ -21,7 +21,8 @@ from pinnace_fuzz.harness import coverage
 CHECKOUT: Final = Path(__file__).resolve().parents[4]
 _FOLDERS: Final = ("spec", "statechart", "agent", "rpc", "fuzz", "tests")
 _FILES: Final = ("pyproject.toml", "README.md")
-_LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "benchmarks", "data", "real_model")
+# The bytecode of our sources is as valid for the copies, which have their times and sizes; that of tests names places.
+_LEFT_OUT: Final = shutil.ignore_patterns("*pytest*.pyc", "benchmarks", "data", "real_model")
 _TIMEOUT_S: Final = 120
 # From the signal to the end: the stacks of all threads are printed.
 _ABORT_S: Final = 10
@@ -73,12 +74,13 @@ class Copy:
     def with_fault(self, mutant: AgentMutant) -> Generator[None]:
         """Put a fault in, and take it out again."""
         path = self.root / mutant.file
-        whole = path.read_text(encoding="utf-8")
+        whole, times = path.read_text(encoding="utf-8"), path.stat()
         path.write_text(patched(mutant, self.root), encoding="utf-8")
         try:
             yield
         finally:
             path.write_text(whole, encoding="utf-8")
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def attempt(self, mutant: AgentMutant) -> Trial:
         """Run the check of a fault with the fault in place."""
