@@ -3,11 +3,12 @@
 from time import monotonic
 from typing import Final, cast
 
-from pinnace_tui.commands import Commands, queued_texts
+from pinnace_tui.commands import Commands
 from pinnace_tui.content.values import Record, mapping
 from pinnace_tui.extensions import Extensions
 from pinnace_tui.external_editor import edited, editor_program
 from pinnace_tui.input.keys import in_words
+from pinnace_tui.queueing import queued_texts
 from pinnace_tui.sending import Sending
 from pinnace_tui.session import Session
 from pinnace_tui.terminal import Terminal

@@ -5,22 +5,32 @@ extensions, templates, skills), are prompts. Must not know widgets but the quest
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from typing import Final, cast
 
-import pinnace
 from pinnace_tui.completion import Suggestion
+from pinnace_tui.content.rows import cache_lines, count_line, session_row, tree_rows
 from pinnace_tui.content.transcript import warning_line
-from pinnace_tui.content.values import Record, content_text, mapping, number, objects, text
+from pinnace_tui.content.values import Record, mapping, objects, text
 from pinnace_tui.extensions import Extensions
 from pinnace_tui.footer import HOW_TO_GET_A_MODEL
 from pinnace_tui.logins import Logins
-from pinnace_tui.queueing import Change, HasPictures, Queued, change_queue, moved, queued, with_text, without
+from pinnace_tui.queueing import (
+    Change,
+    HasPictures,
+    Queued,
+    change_queue,
+    moved,
+    queued,
+    queued_texts,
+    with_text,
+    without,
+)
 from pinnace_tui.screens import EditorDialog, InputDialog, Picker, ask
 from pinnace_tui.session import Session
+from pinnace_tui.sub_agents import SubAgents
 from pinnace_tui.terminal import Terminal
 
 # Of extensions, templates and skills (`skill:name`), and not the beginning of a path.
@@ -30,8 +40,6 @@ _YIELDING: Final = frozenset({"login", "logout", "message", "agent"})
 # A page of `list_sessions`, and how many of them a list has.
 _SESSIONS_A_PAGE: Final = 100
 _MOST_PAGES: Final = 20
-# Characters of the end of a sub-agent's id, as lists of agents show it.
-_SHORT_ID: Final = 8
 
 
 class Commands:
@@ -49,6 +57,7 @@ class Commands:
         self._session = session
         self._extensions = extensions
         self.logins = Logins(terminal, session)
+        self._sub_agents = SubAgents(terminal)
         self._commands: Mapping[str, tuple[str, Callable[[str], Awaitable[None]]]] = {
             "model": ("select a model", self.model),
             "thinking": ("select a thinking level", self.thinking),
@@ -62,8 +71,8 @@ class Commands:
             "compact": ("summarise the conversation", self.compact),
             "queue": ("edit, move or remove a queued message", self.queue),
             "approval": ("choose which tool calls ask first", self.approval),
-            "agent": ("have a sub-agent do a task beside the conversation", self.agent),
-            "message": ("give a message to a sub-agent that works", self.message),
+            "agent": ("have a sub-agent do a task beside the conversation", self._sub_agents.start),
+            "message": ("give a message to a sub-agent that works", self._sub_agents.give),
             "export": ("write the session as a page", self.export),
             "copy": ("copy the last answer", self.copy),
             "find": ("search the conversation", self.find_words),
@@ -106,13 +115,7 @@ class Commands:
             return []
         if command in self._of_agent():
             return (await self._extensions.complete(command, prefix))[1]
-        if command != "message" or " " in prefix:
-            return []
-        try:
-            agents = await self._working_agents()
-        except pinnace.ClientFailure:  # as for extensions
-            return []
-        return [Suggestion(f"{agent} ", task, agent) for agent, task in agents if agent.startswith(prefix)]
+        return await self._sub_agents.complete(prefix) if command == "message" else []
 
     def _of_agent(self) -> set[str]:
         """Return the names of the agent's commands."""
@@ -201,63 +204,6 @@ class Commands:
             chosen = messages[place].identity
             place = next((row for row, each in enumerate(change(messages)) if each.identity == chosen), place)
 
-    async def agent(self, task: str) -> None:
-        """Start a sub-agent, and show its answer when it has ended; others go on meanwhile."""
-        terminal = self._terminal
-        if not task:
-            answer = await ask(terminal.app, EditorDialog("Task of the sub-agent", ""))
-            if answer is None or not answer.strip():
-                return
-            task = answer.strip()
-        try:
-            started = await terminal.connection.client.start_agent(task)
-        except Exception:
-            terminal.editor.give_back([task])
-            raise
-        identity = started["agent"]["agentId"]
-        name = f"sub-agent {identity[-_SHORT_ID:]}"
-        terminal.transcript.notice(f"{name} works: {_line(task)}")
-        ended = await terminal.connection.client.wait_agent(identity)
-        why = ended["agent"].get("error")
-        state = ended["agent"]["state"] + (f": {why}" if why else "")
-        is_done = state == "completed"
-        answered = f"\n{ended['text']}" if ended["text"] else ""
-        terminal.transcript.notice(f"{name} {state}: {_line(task)}{answered}", "info" if is_done else "warning")
-
-    async def message(self, wanted: str) -> None:
-        """Give a message to a sub-agent that works: to one that is named, or from the list."""
-        terminal, (name, _, message) = self._terminal, wanted.partition(" ")
-        agents = await self._working_agents()
-        found = [row for row in agents if row[0].startswith(name)]
-        if not found:
-            terminal.editor.give_back([wanted] if wanted else [])
-            terminal.reports.show(f"no sub-agent {name} works" if agents else "no sub-agent works", "error")
-            return
-        if not name or len(found) > 1:
-            choice = await ask(terminal.app, Picker("Sub-agent", [f"{agent}  {task}" for agent, task in found]))
-            if choice is None:
-                terminal.editor.give_back([message] if message.strip() else [])
-                return
-            found = [found[choice.index]]
-        [(agent, task)] = found
-        if not message.strip():
-            answer = await ask(terminal.app, EditorDialog(f"Message to the sub-agent: {task}", ""))
-            if answer is None or not answer.strip():
-                return
-            message = answer
-        try:
-            await terminal.connection.client.message_agent(agent, message.strip())
-        except Exception:
-            terminal.editor.give_back([message])
-            raise
-        terminal.transcript.notice(f"message accepted for the sub-agent {task}: {_line(message)}")
-
-    async def _working_agents(self) -> list[tuple[str, str]]:
-        """Return the ids and the tasks of the sub-agents that work."""
-        listed = objects(cast("Record", await self._terminal.connection.client.list_agents()), "agents")
-        working = [each for each in listed if each.get("state") == "running"]
-        return [(text(each, "agentId"), _line(text(each, "task"))) for each in working]
-
     async def _queue_change(self, message: Queued, action: str) -> Change | None:
         match action:
             case "remove":
@@ -286,7 +232,7 @@ class Commands:
                 terminal.reports.show("there is no session yet")
                 return
             hint = "Enter: open" if is_all else "Enter: open · Ctrl+A: sessions of all folders"
-            rows = [_session_row(each, with_folder=is_all) for each in sessions]
+            rows = [session_row(each, with_folder=is_all) for each in sessions]
             choice = await ask(terminal.app, Picker("Sessions", rows, actions={"ctrl+a": "all"}, hint=hint))
             if choice is None:
                 return
@@ -325,8 +271,7 @@ class Commands:
     async def session(self, _: str) -> None:
         """Show the session's file and counts, and what a prompt cache gave and missed."""
         stats = cast("Record", await self._terminal.connection.client.get_session_stats())
-        counts = ", ".join(f"{stats.get(key)} {label}" for key, label in _COUNTS.items())
-        lines = [text(stats, "sessionFile") or "not in a file", counts, *cache_lines(stats)]
+        lines = [text(stats, "sessionFile") or "not in a file", count_line(stats), *cache_lines(stats)]
         self._terminal.transcript.notice("\n".join(lines))
 
     async def tree(self, _: str) -> None:
@@ -334,7 +279,7 @@ class Commands:
         terminal = self._terminal
         while True:
             tree = await terminal.connection.client.get_tree()
-            rows = _tree_rows(cast("list[Record]", tree["tree"]), tree["leafId"])
+            rows = tree_rows(cast("list[Record]", tree["tree"]), tree["leafId"])
             if not rows:
                 terminal.reports.show("the session has no entries yet")
                 return
@@ -494,109 +439,5 @@ class Commands:
         await self._terminal.leave()
 
 
-def _line(content: str) -> str:
-    """Return the beginning of a text, as one line."""
-    return " ".join(content[:300].split())
-
-
 def _other_mode(mode: str) -> str:
     return "all" if mode == "one-at-a-time" else "one-at-a-time"
-
-
-_COUNTS: Final = {
-    "userMessages": "messages of the user",
-    "assistantMessages": "answers",
-    "toolCalls": "tool calls",
-}
-
-
-_MISS_REASONS: Final = {
-    "model": "another model",
-    "expired": "pauses",
-    "thinking": "another thinking level",
-    "tools": "other tools",
-    "context": "an edited context",
-    "unknown": "unknown reasons",
-}
-
-
-def cache_lines(stats: Record) -> Iterator[str]:
-    """Yield what the stats say of a prompt cache: what was read, what was paid for again; nothing without one."""
-    if read := number(mapping(mapping(stats, "session"), "tokens"), "cacheRead"):
-        yield f"{read:,.0f} tokens read from the prompt cache"
-    warming = mapping(stats, "cacheWarming")
-    if count := number(warming, "requests"):
-        requests = "request" if count == 1 else "requests"
-        tokens, cost = number(mapping(warming, "tokens"), "total"), number(warming, "cost")
-        yield f"{tokens:,.0f} tokens (${cost:.3f}) to keep the cache alive, in {count:.0f} {requests}"
-    missed = mapping(stats, "cacheMisses")
-    if count := number(missed, "missCount"):
-        reasons = ", ".join(
-            _MISS_REASONS.get(name := text(each, "reason"), name) for each in objects(missed, "reasons")
-        )
-        requests = "request" if count == 1 else "requests"
-        tokens, cost = number(missed, "missedTokens"), number(missed, "missedCost")
-        yield f"{tokens:,.0f} tokens (${cost:.3f}) missed in {count:.0f} {requests}: {reasons}"
-
-
-def queued_texts(queue: Record) -> list[str]:
-    """Return the messages of both queues, in the order of their delivery."""
-    return [
-        each
-        for kind in ("steering", "followUp")
-        for each in cast("list[object]", queue.get(kind) or [])
-        if isinstance(each, str)
-    ]
-
-
-def _session_row(session: Record, *, with_folder: bool) -> str:
-    modified = session.get("modified")
-    when = f"{datetime.fromtimestamp(modified / 1000):%Y-%m-%d %H:%M}" if isinstance(modified, int | float) else ""
-    title = text(session, "name") or text(session, "firstMessage") or "(empty)"
-    folder = f"  {text(session, 'cwd')}" if with_folder else ""
-    return f"{when}  {title}{folder}"
-
-
-def _tree_rows(roots: list[Record], leaf: str | None) -> list[tuple[str, str, str]]:
-    """Return id, line and label of each entry, indented where the session branches."""
-    rows: list[tuple[str, str, str]] = []
-    # A stack, since a session is deeper than calls may be.
-    left: list[tuple[Record, int]] = [(root, 0) for root in reversed(roots)]
-    while left:
-        node, depth = left.pop()
-        entry = mapping(node, "entry")
-        children = objects(node, "children")
-        if (line := _entry_line(entry)) is not None:
-            label = text(node, "label")
-            mark = "●" if text(entry, "id") == leaf else " "
-            tag = f"[{label}] " if label else ""
-            rows.append((text(entry, "id"), f"{mark} {'│ ' * min(depth, 20)}{tag}{line}", label))
-        below = depth + 1 if len(children) > 1 else depth
-        left += [(child, below) for child in reversed(children)]
-    return rows
-
-
-def _entry_line(entry: Record) -> str | None:
-    """Return an entry in a line; None: it is not shown."""
-    match entry.get("type"):
-        case "message":
-            message = mapping(entry, "message")
-            role = text(message, "role")
-            content = content_text(message)
-            if role == "assistant" and not content.strip():
-                calls = [
-                    text(block, "name") for block in objects(message, "content") if block.get("type") == "toolCall"
-                ]
-                content = f"calls {', '.join(calls)}" if calls else "(nothing)"
-            if role == "bashExecution":
-                content = f"$ {text(message, 'command')}"
-            return f"{_ROLES.get(role, role)}: {_line(content)}"
-        case "compaction":
-            return "compaction"
-        case "branch_summary":
-            return f"summary: {_line(text(entry, 'summary'))}"
-        case _:
-            return None
-
-
-_ROLES: Final = {"user": "you", "assistant": "model", "toolResult": "result", "bashExecution": "shell"}

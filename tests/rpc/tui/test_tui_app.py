@@ -22,7 +22,7 @@ from textual.widgets import Input, TextArea
 from pinnace import AsyncioClient, Dialogs
 from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.app import TerminalClient
-from pinnace_tui.commands import cache_lines
+from pinnace_tui.content.rows import cache_lines
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.editor import Suggestions
 from pinnace_tui.input.decoder import BackgroundReported
