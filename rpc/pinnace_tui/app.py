@@ -261,11 +261,10 @@ class TerminalClient(Guarded, App[str], inherit_bindings=False):
 
     async def _converse(self) -> None:
         failure: str | None = None
-        await asyncio.to_thread(_load_client)
-        dialogs = self._questions.dialogs()
         keeping: list[asyncio.Task[None]] = []
         try:
-            async with self._connect(dialogs) as client:
+            await asyncio.to_thread(_load_client)
+            async with self._connect(self._questions.dialogs()) as client:
                 with client.events() as events:
                     self.connection.current = client
                     await self._extensions.offer()

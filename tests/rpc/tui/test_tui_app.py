@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -552,6 +553,41 @@ def test_what_is_shown_or_run_before_the_agent_is_there_stays(tmp_path: Path) ->
             await screen.shows("! a theme is wrong", "$ echo $((6*7))", " 42")
             await app.leave()
             await app.left.wait()
+
+    play(check())
+
+
+@pytest.mark.parametrize("ends", ["left", "broken"])
+def test_a_client_ends_while_what_the_agent_needs_is_imported(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """By its key, or by a defect there: it has neither a conversation nor an agent yet."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def load() -> None:
+        begun.set()
+        gate.wait()
+        if ends == "broken":
+            raise ZeroDivisionError
+
+    monkeypatch.setattr("pinnace_tui.app._load_client", load)
+
+    def connect(_: Dialogs) -> AsyncioClient:
+        raise AssertionError("an agent is started")
+
+    async def check() -> None:
+        app = TerminalClient(connect)
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.until(begun.is_set)
+            try:
+                if ends == "left":
+                    await screen.press("ctrl+d")
+                    await screen.until(app.left.is_set)
+            finally:
+                gate.set()
+            await screen.until(app.left.is_set)
+        assert app.return_code == 0
+        failure = None if ends == "left" else "the terminal client has a defect: ZeroDivisionError: "
+        assert app.return_value == failure
 
     play(check())
 
