@@ -240,7 +240,7 @@ MAY_START = {
     # Beside the coordinator of a batch, where there is no agent: ends with it, after an export.
     "rpc/pinnace_rpc/batch/span.py": {"subprocess.Popen"},
     # The terminal client, a program of its own: the user's editor, the clipboard, and git for a list of files.
-    "rpc/pinnace_tui/app.py": {"subprocess.run"},
+    "rpc/pinnace_tui/external_editor.py": {"subprocess.run"},
     "rpc/pinnace_tui/clipboard.py": {"subprocess.run"},
 }
 """What may go around the registry, and with what. `ctypes` could call anything."""

@@ -1,7 +1,8 @@
 """The terminal client (extra `tui`): a program of its own that speaks to an agent by the public Python client.
 
 Imports `pinnace` and Textual, nothing else of the project: what it shows is what the protocol reports. Inside, `main`
-imports `app`, which imports the widgets and commands; they import `content`.
+imports `app`, which makes the parts; most get what they work with as a `terminal`. Parts import widgets and `content`,
+and none imports one that is made after it.
 """
 
 import sys

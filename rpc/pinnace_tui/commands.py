@@ -1,31 +1,37 @@
 """The client's own commands (`/model`, `/tree` …) and the lists they open, over the commands of the protocol.
 
-A command that replaces the conversation lets the app load it again. Others with a slash, which are the agent's (of
+A command that replaces the conversation has it loaded again. Others with a slash, which are the agent's (of
 extensions, templates, skills), are prompts. Must not know widgets but the questions.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
-
-from textual.screen import ModalScreen
+from typing import Final, cast
 
 from pinnace_tui.completion import Suggestion
-from pinnace_tui.content.transcript import Level, Transcript, warning_line
-from pinnace_tui.content.values import Record, content_text, mapping, number, objects, text
+from pinnace_tui.content.rows import cache_lines, count_line, session_row, tree_rows
+from pinnace_tui.content.transcript import warning_line
+from pinnace_tui.content.values import Record, mapping, objects, text
+from pinnace_tui.extensions import Extensions
 from pinnace_tui.footer import HOW_TO_GET_A_MODEL
-from pinnace_tui.input.keys import Keys
 from pinnace_tui.logins import Logins
-from pinnace_tui.queueing import Change, HasPictures, Queued, change_queue, moved, queued, with_text, without
-from pinnace_tui.screens import EditorDialog, InputDialog, Picker
-
-if TYPE_CHECKING:
-    from pinnace import AsyncioClient
-
-Answer = TypeVar("Answer")
+from pinnace_tui.queueing import (
+    Change,
+    HasPictures,
+    Queued,
+    change_queue,
+    moved,
+    queued,
+    queued_texts,
+    with_text,
+    without,
+)
+from pinnace_tui.screens import EditorDialog, InputDialog, Picker, ask
+from pinnace_tui.session import Session
+from pinnace_tui.sub_agents import SubAgents
+from pinnace_tui.terminal import Terminal
 
 # Of extensions, templates and skills (`skill:name`), and not the beginning of a path.
 _COMMAND_NAME: Final = re.compile(r"/([\w:.-]+)(?:\s|$)")
@@ -34,69 +40,24 @@ _YIELDING: Final = frozenset({"login", "logout", "message", "agent"})
 # A page of `list_sessions`, and how many of them a list has.
 _SESSIONS_A_PAGE: Final = 100
 _MOST_PAGES: Final = 20
-# Characters of the end of a sub-agent's id, as lists of agents show it.
-_SHORT_ID: Final = 8
-
-
-class Terminal(Protocol):
-    """What commands need of the app."""
-
-    transcript: Transcript
-    keys: Keys
-
-    @property
-    def client(self) -> "AsyncioClient":
-        """The client of the agent."""
-        ...
-
-    async def ask(self, screen: ModalScreen[Answer]) -> Answer | None:
-        """Show a question; return its answer."""
-
-    async def reload(self) -> None:
-        """Load the conversation and the state again."""
-
-    async def refresh_state(self) -> None:
-        """Load the state again; and the conversation, if the session is another one."""
-
-    async def follow(self, session: str | None, leaf: str | None) -> None:
-        """Show the conversation of a session that ends with an entry, unless it is shown."""
-
-    def put_text(self, content: str) -> None:
-        """Replace the text of the editor."""
-
-    def give_back(self, messages: list[str]) -> None:
-        """Put messages before the text of the editor."""
-
-    def report(self, message: str, level: Level = "info") -> None:
-        """Show a message for a moment."""
-
-    def copy(self, content: str) -> None:
-        """Copy a text to the clipboard."""
-
-    def search(self, words: str) -> None:
-        """Search the conversation."""
-
-    def look_names(self) -> list[str]:
-        """Return the names of the themes."""
-        ...
-
-    def use_look(self, name: str) -> bool:
-        """Use a theme; return whether there is one of this name."""
-        ...
-
-    async def leave(self) -> None:
-        """End the client."""
 
 
 class Commands:
     """The client's own commands, by name."""
 
-    def __init__(self, terminal: Terminal) -> None:
-        """Serve an app."""
+    def __init__(self, terminal: Terminal, session: Session, extensions: Extensions) -> None:
+        """Serve a client.
+
+        Args:
+            terminal: Shows what commands ask and report.
+            session: The one that they change.
+            extensions: Complete the arguments of their commands.
+        """
         self._terminal = terminal
-        self.logins = Logins(terminal)
-        self.of_agent: Collection[str] = ()
-        """The names of the agent's commands."""
+        self._session = session
+        self._extensions = extensions
+        self.logins = Logins(terminal, session)
+        self._sub_agents = SubAgents(terminal)
         self._commands: Mapping[str, tuple[str, Callable[[str], Awaitable[None]]]] = {
             "model": ("select a model", self.model),
             "thinking": ("select a thinking level", self.thinking),
@@ -110,8 +71,8 @@ class Commands:
             "compact": ("summarise the conversation", self.compact),
             "queue": ("edit, move or remove a queued message", self.queue),
             "approval": ("choose which tool calls ask first", self.approval),
-            "agent": ("have a sub-agent do a task beside the conversation", self.agent),
-            "message": ("give a message to a sub-agent that works", self.message),
+            "agent": ("have a sub-agent do a task beside the conversation", self._sub_agents.start),
+            "message": ("give a message to a sub-agent that works", self._sub_agents.give),
             "export": ("write the session as a page", self.export),
             "copy": ("copy the last answer", self.copy),
             "find": ("search the conversation", self.find_words),
@@ -135,71 +96,86 @@ class Commands:
             return None
         name, _, argument = message[1:].strip().partition(" ")
         found = self._commands.get(name)
-        if found is None or (name in _YIELDING and name in self.of_agent):
+        if found is None or (name in _YIELDING and name in self._of_agent()):
             return None
         return lambda: found[1](argument.strip())
 
     def doubt(self, message: str) -> str | None:
         """Return what to ask about a message that looks like a command and is none; None: it is a command or a text."""
         found = _COMMAND_NAME.match(message)
-        if found is None or found[1] in self.of_agent:
+        of_agent = self._of_agent()
+        if found is None or found[1] in of_agent:
             return None
-        near = get_close_matches(found[1], [*self._commands, *self.of_agent], n=1)
+        near = get_close_matches(found[1], [*self._commands, *of_agent], n=1)
         return f"There is no command /{found[1]}.{f' Did you mean /{near[0]}?' if near else ''}"
+
+    async def complete(self, command: str, prefix: str) -> list[Suggestion]:
+        """Return what may stand for the arguments of a command: of the agent, or of the client."""
+        if not self._terminal.connection.is_ready.is_set():
+            return []
+        if command in self._of_agent():
+            return (await self._extensions.complete(command, prefix))[1]
+        return await self._sub_agents.complete(prefix) if command == "message" else []
+
+    def _of_agent(self) -> set[str]:
+        """Return the names of the agent's commands."""
+        return {name for name, _ in self._session.commands}
 
     # --- models ----------------------------------------------------------------------------------------------------
 
     async def model(self, wanted: str) -> None:
         """Select a model: one that is named, or from the list."""
         terminal = self._terminal
-        models = cast("list[Record]", (await terminal.client.get_available_models())["models"])
+        models = cast("list[Record]", (await terminal.connection.client.get_available_models())["models"])
         if not models:
-            terminal.report(f"no model can be used: no provider has a key. {HOW_TO_GET_A_MODEL}", "error")
+            terminal.reports.show(f"no model can be used: no provider has a key. {HOW_TO_GET_A_MODEL}", "error")
             return
         names = [f"{text(model, 'provider')}/{text(model, 'id')}" for model in models]
-        state = cast("Record", await terminal.client.get_state())
+        state = cast("Record", await terminal.connection.client.get_state())
         current = mapping(state, "model")
         now = f"{text(current, 'provider')}/{text(current, 'id')}"
         if wanted:
             if wanted not in names:
-                terminal.report(f"no model {wanted}: /model lists those that there are", "error")
+                terminal.reports.show(f"no model {wanted}: /model lists those that there are", "error")
                 return
             index = names.index(wanted)
         else:
             rows = [f"{name}  {text(model, 'name')}" for name, model in zip(names, models, strict=True)]
-            choice = await terminal.ask(Picker("Model", rows, current=names.index(now) if now in names else 0))
+            choice = await ask(terminal.app, Picker("Model", rows, current=names.index(now) if now in names else 0))
             if choice is None:
                 return
             index = choice.index
-        await terminal.client.set_model(text(models[index], "provider"), text(models[index], "id"))
-        await terminal.refresh_state()
+        await terminal.connection.client.set_model(text(models[index], "provider"), text(models[index], "id"))
+        await self._session.refresh()
 
     async def thinking(self, wanted: str) -> None:
         """Select a thinking level: one that is named, or from the list."""
         terminal = self._terminal
-        levels = (await terminal.client.get_available_thinking_levels())["levels"]
+        levels = (await terminal.connection.client.get_available_thinking_levels())["levels"]
         if not wanted:
-            now = (await terminal.client.get_state())["thinkingLevel"]
+            now = (await terminal.connection.client.get_state())["thinkingLevel"]
             current = levels.index(now) if now in levels else 0
-            choice = await terminal.ask(Picker("Thinking level", levels, current=current))
+            choice = await ask(terminal.app, Picker("Thinking level", levels, current=current))
             if choice is None:
                 return
             wanted = levels[choice.index]
-        await terminal.client.request("set_thinking_level", level=wanted)
-        await terminal.refresh_state()
+        await terminal.connection.client.request("set_thinking_level", level=wanted)
+        await self._session.refresh()
 
     async def approval(self, wanted: str) -> None:
         """Choose which calls of tools ask first."""
         terminal = self._terminal
         modes = ["never", "ask", "read-only"]
         if not wanted:
-            now = text(cast("Record", await terminal.client.get_state()), "toolApproval")
-            choice = await terminal.ask(Picker("Tool approval", modes, current=modes.index(now) if now in modes else 0))
+            now = text(cast("Record", await terminal.connection.client.get_state()), "toolApproval")
+            choice = await ask(
+                terminal.app, Picker("Tool approval", modes, current=modes.index(now) if now in modes else 0)
+            )
             if choice is None:
                 return
             wanted = modes[choice.index]
-        await terminal.client.request("set_tool_approval", mode=wanted)
-        await terminal.refresh_state()
+        await terminal.connection.client.request("set_tool_approval", mode=wanted)
+        await self._session.refresh()
 
     async def queue(self, _: str) -> None:
         """Edit, move or remove one of the queued messages."""
@@ -208,89 +184,25 @@ class Commands:
         hint = "Enter: edit · Ctrl+Up, Ctrl+Down: move · Ctrl+R: remove"
         while True:
             try:
-                messages = await queued(terminal.client)
+                messages = await queued(terminal.connection.client)
             except HasPictures as problem:
-                terminal.report(str(problem), "error")
+                terminal.reports.show(str(problem), "error")
                 return
             if not messages:
-                terminal.report("no message is queued")
+                terminal.reports.show("no message is queued")
                 return
             rows = [f"{'steering' if each.kind == 'steer' else 'follow-up'}: {each.text}" for each in messages]
             place = min(place, len(rows) - 1)
-            choice = await terminal.ask(Picker("Queued messages", rows, current=place, actions=actions, hint=hint))
+            choice = await ask(terminal.app, Picker("Queued messages", rows, current=place, actions=actions, hint=hint))
             if choice is None:
                 return
             place = choice.index
             change = await self._queue_change(messages[place], choice.action)
             if change is None:
                 continue
-            terminal.give_back(await change_queue(terminal.client, change))
+            terminal.editor.give_back(await change_queue(terminal.connection.client, change))
             chosen = messages[place].identity
             place = next((row for row, each in enumerate(change(messages)) if each.identity == chosen), place)
-
-    async def agent(self, task: str) -> None:
-        """Start a sub-agent, and show its answer when it has ended; others go on meanwhile."""
-        terminal = self._terminal
-        if not task:
-            answer = await terminal.ask(EditorDialog("Task of the sub-agent", ""))
-            if answer is None or not answer.strip():
-                return
-            task = answer.strip()
-        try:
-            started = await terminal.client.start_agent(task)
-        except Exception:
-            terminal.give_back([task])
-            raise
-        identity = started["agent"]["agentId"]
-        name = f"sub-agent {identity[-_SHORT_ID:]}"
-        terminal.transcript.notice(f"{name} works: {_line(task)}")
-        ended = await terminal.client.wait_agent(identity)
-        why = ended["agent"].get("error")
-        state = ended["agent"]["state"] + (f": {why}" if why else "")
-        is_done = state == "completed"
-        answered = f"\n{ended['text']}" if ended["text"] else ""
-        terminal.transcript.notice(f"{name} {state}: {_line(task)}{answered}", "info" if is_done else "warning")
-
-    async def message(self, wanted: str) -> None:
-        """Give a message to a sub-agent that works: to one that is named, or from the list."""
-        terminal, (name, _, message) = self._terminal, wanted.partition(" ")
-        agents = await self._working_agents()
-        found = [row for row in agents if row[0].startswith(name)]
-        if not found:
-            terminal.give_back([wanted] if wanted else [])
-            terminal.report(f"no sub-agent {name} works" if agents else "no sub-agent works", "error")
-            return
-        if not name or len(found) > 1:
-            choice = await terminal.ask(Picker("Sub-agent", [f"{agent}  {task}" for agent, task in found]))
-            if choice is None:
-                terminal.give_back([message] if message.strip() else [])
-                return
-            found = [found[choice.index]]
-        [(agent, task)] = found
-        if not message.strip():
-            answer = await terminal.ask(EditorDialog(f"Message to the sub-agent: {task}", ""))
-            if answer is None or not answer.strip():
-                return
-            message = answer
-        try:
-            await terminal.client.message_agent(agent, message.strip())
-        except Exception:
-            terminal.give_back([message])
-            raise
-        terminal.transcript.notice(f"message accepted for the sub-agent {task}: {_line(message)}")
-
-    async def complete(self, command: str, prefix: str) -> list[Suggestion]:
-        """Return what may stand for the arguments of a command of the client."""
-        if command != "message" or " " in prefix:
-            return []
-        agents = await self._working_agents()
-        return [Suggestion(f"{agent} ", task, agent) for agent, task in agents if agent.startswith(prefix)]
-
-    async def _working_agents(self) -> list[tuple[str, str]]:
-        """Return the ids and the tasks of the sub-agents that work."""
-        listed = objects(cast("Record", await self._terminal.client.list_agents()), "agents")
-        working = [each for each in listed if each.get("state") == "running"]
-        return [(text(each, "agentId"), _line(text(each, "task"))) for each in working]
 
     async def _queue_change(self, message: Queued, action: str) -> Change | None:
         match action:
@@ -299,14 +211,14 @@ class Commands:
             case "up" | "down":
                 return moved(message.identity, -1 if action == "up" else 1)
             case _:
-                wanted = await self._terminal.ask(EditorDialog("Queued message", message.text))
+                wanted = await ask(self._terminal.app, EditorDialog("Queued message", message.text))
                 return None if wanted is None else with_text(message.identity, wanted) if wanted.strip() else None
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
     async def new(self, _: str) -> None:
         """Start a new session."""
-        await self._replace(cast("Record", await self._terminal.client.new_session()))
+        await self._replace(cast("Record", await self._terminal.connection.client.new_session()))
 
     async def resume(self, _: str) -> None:
         """Open another session, from the list of this folder's; Ctrl+A lists all."""
@@ -317,25 +229,25 @@ class Commands:
                 is_all = True
                 continue
             if not sessions:
-                terminal.report("there is no session yet")
+                terminal.reports.show("there is no session yet")
                 return
             hint = "Enter: open" if is_all else "Enter: open · Ctrl+A: sessions of all folders"
-            rows = [_session_row(each, with_folder=is_all) for each in sessions]
-            choice = await terminal.ask(Picker("Sessions", rows, actions={"ctrl+a": "all"}, hint=hint))
+            rows = [session_row(each, with_folder=is_all) for each in sessions]
+            choice = await ask(terminal.app, Picker("Sessions", rows, actions={"ctrl+a": "all"}, hint=hint))
             if choice is None:
                 return
             if choice.action == "all":
                 is_all = True
                 continue
             path = text(sessions[choice.index], "path")
-            await self._replace(cast("Record", await terminal.client.switch_session(path)))
+            await self._replace(cast("Record", await terminal.connection.client.switch_session(path)))
             return
 
     async def _sessions(self, *, is_all: bool) -> list[Record]:
         found: list[Record] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
-            page = await self._terminal.client.list_sessions(
+            page = await self._terminal.connection.client.list_sessions(
                 all=True if is_all else None, cursor=cursor, limit=_SESSIONS_A_PAGE
             )
             found += cast("list[Record]", page["sessions"])
@@ -348,121 +260,123 @@ class Commands:
         """Name the session."""
         terminal = self._terminal
         if not wanted:
-            now = text(cast("Record", await terminal.client.get_state()), "sessionName")
-            answer = await terminal.ask(InputDialog("Name of the session", value=now))
+            now = text(cast("Record", await terminal.connection.client.get_state()), "sessionName")
+            answer = await ask(terminal.app, InputDialog("Name of the session", value=now))
             if not answer:
                 return
             wanted = answer
-        await terminal.client.set_session_name(wanted)
-        await terminal.refresh_state()
+        await terminal.connection.client.set_session_name(wanted)
+        await self._session.refresh()
 
     async def session(self, _: str) -> None:
         """Show the session's file and counts, and what a prompt cache gave and missed."""
-        stats = cast("Record", await self._terminal.client.get_session_stats())
-        counts = ", ".join(f"{stats.get(key)} {label}" for key, label in _COUNTS.items())
-        lines = [text(stats, "sessionFile") or "not in a file", counts, *cache_lines(stats)]
+        stats = cast("Record", await self._terminal.connection.client.get_session_stats())
+        lines = [text(stats, "sessionFile") or "not in a file", count_line(stats), *cache_lines(stats)]
         self._terminal.transcript.notice("\n".join(lines))
 
     async def tree(self, _: str) -> None:
         """Continue from another entry; or fork before it, or label it."""
         terminal = self._terminal
         while True:
-            tree = await terminal.client.get_tree()
-            rows = _tree_rows(cast("list[Record]", tree["tree"]), tree["leafId"])
+            tree = await terminal.connection.client.get_tree()
+            rows = tree_rows(cast("list[Record]", tree["tree"]), tree["leafId"])
             if not rows:
-                terminal.report("the session has no entries yet")
+                terminal.reports.show("the session has no entries yet")
                 return
             ids = [identity for identity, _, _ in rows]
             current = ids.index(leaf) if (leaf := tree["leafId"]) in ids else len(ids) - 1
-            choice = await terminal.ask(
+            choice = await ask(
+                terminal.app,
                 Picker(
                     "Session",
                     [row for _, row, _ in rows],
                     current=current,
                     actions={"ctrl+l": "label", "ctrl+f": "fork", "ctrl+s": "summarize"},
                     hint="Enter: continue here · Ctrl+S: with a summary of the rest · Ctrl+F: fork · Ctrl+L: label",
-                )
+                ),
             )
             if choice is None:
                 return
             identity, _, label = rows[choice.index]
             if choice.action == "label":
-                wanted = await terminal.ask(InputDialog("Label, or nothing to remove it", value=label))
+                wanted = await ask(terminal.app, InputDialog("Label, or nothing to remove it", value=label))
                 if wanted is not None:
-                    await terminal.client.set_label(identity, label=wanted or None)
+                    await terminal.connection.client.set_label(identity, label=wanted or None)
                 continue
             if choice.action == "fork":
                 await self._fork(identity)
                 return
-            moved = await terminal.client.navigate_tree(identity, summarize=choice.action == "summarize" or None)
+            moved = await terminal.connection.client.navigate_tree(
+                identity, summarize=choice.action == "summarize" or None
+            )
             if not moved["cancelled"]:
-                await terminal.follow(None, moved.get("leafId"))
+                await self._session.follow(None, moved.get("leafId"))
                 if content := moved.get("editorText"):
-                    terminal.put_text(content)
+                    terminal.editor.put(content)
             return
 
     async def fork(self, _: str) -> None:
         """Start a session from before a message of the user."""
         terminal = self._terminal
-        messages = (await terminal.client.get_fork_messages())["messages"]
+        messages = (await terminal.connection.client.get_fork_messages())["messages"]
         rows = [message["text"] for message in messages]
         if not rows:
-            terminal.report("there is no message to fork before")
+            terminal.reports.show("there is no message to fork before")
             return
-        choice = await terminal.ask(Picker("Fork before", rows, current=len(rows) - 1))
+        choice = await ask(terminal.app, Picker("Fork before", rows, current=len(rows) - 1))
         if choice is not None:
             await self._fork(messages[choice.index]["entryId"])
 
     async def _fork(self, entry: str) -> None:
-        forked = await self._terminal.client.fork(entry)
+        forked = await self._terminal.connection.client.fork(entry)
         await self._replace(cast("Record", forked))
         if not forked["cancelled"]:
-            self._terminal.put_text(forked["text"])
+            self._terminal.editor.put(forked["text"])
 
     async def clone(self, _: str) -> None:
         """Continue in a copy of the session."""
-        await self._replace(cast("Record", await self._terminal.client.clone()))
+        await self._replace(cast("Record", await self._terminal.connection.client.clone()))
 
     async def compact(self, instructions: str) -> None:
         """Summarise the conversation; events report the outcome."""
-        await self._terminal.client.compact(custom_instructions=instructions or None)
-        await self._terminal.refresh_state()
+        await self._terminal.connection.client.compact(custom_instructions=instructions or None)
+        await self._session.refresh()
 
     async def export(self, path: str) -> None:
         """Write the session as a page."""
-        written = await self._terminal.client.export_html(output_path=path or None)
+        written = await self._terminal.connection.client.export_html(output_path=path or None)
         self._terminal.transcript.notice(f"written: {written['path']}")
 
     async def _replace(self, answer: Record) -> None:
         """Take another session, and what was queued in the last one."""
         if answer.get("cancelled") is True:
-            self._terminal.report("an extension has kept the session", "warning")
+            self._terminal.reports.show("an extension has kept the session", "warning")
             return
-        await self._terminal.refresh_state()
+        await self._session.refresh()
         cleared = mapping(answer, "cleared")
-        self._terminal.give_back(queued_texts(cleared))
+        self._terminal.editor.give_back(queued_texts(cleared))
 
     # --- the client ------------------------------------------------------------------------------------------------
 
     async def copy(self, _: str) -> None:
         """Copy the last answer."""
-        answer = (await self._terminal.client.get_last_assistant_text())["text"]
+        answer = (await self._terminal.connection.client.get_last_assistant_text())["text"]
         if answer:
-            self._terminal.copy(answer)
-        self._terminal.report("copied" if answer else "there is no answer yet")
+            self._terminal.app.copy_to_clipboard(answer)
+        self._terminal.reports.show("copied" if answer else "there is no answer yet")
 
     async def find_words(self, words: str) -> None:
         """Search the conversation."""
-        self._terminal.search(words)
+        self._terminal.search.open(words)
 
     async def reload(self, _: str) -> None:
         """Let the agent read its files again."""
-        await self._terminal.client.reload()
-        await self._terminal.reload()
+        await self._terminal.connection.client.reload()
+        await self._session.reload()
 
     async def warnings(self, _: str) -> None:
         """Show what the agent warns of, and what to do."""
-        state = cast("Record", await self._terminal.client.get_state())
+        state = cast("Record", await self._terminal.connection.client.get_state())
         lines = [warning_line(warning) for warning in objects(state, "warnings")]
         self._terminal.transcript.notice("\n".join(lines) or "there are no warnings", "warning" if lines else "info")
 
@@ -470,7 +384,7 @@ class Commands:
         """Change one of the settings that the protocol changes, again and again."""
         terminal, place = self._terminal, 0
         while True:
-            client, state = terminal.client, cast("Record", await terminal.client.get_state())
+            client, state = terminal.connection.client, cast("Record", await terminal.connection.client.get_state())
             compacts = state.get("autoCompactionEnabled") is True
             steering, follow_up = (_other_mode(text(state, name)) for name in ("steeringMode", "followUpMode"))
             settings: list[tuple[str, str, Callable[[], Awaitable[object]]]] = [
@@ -496,138 +410,34 @@ class Commands:
             ]
             rows = [f"{name}: {value}" if value else name for name, value, _ in settings]
             hint = "Enter: change · other settings: settings.json, then /reload"
-            choice = await terminal.ask(Picker("Settings", rows, current=place, hint=hint))
+            choice = await ask(terminal.app, Picker("Settings", rows, current=place, hint=hint))
             if choice is None:
                 return
             place = choice.index
             await settings[place][2]()
-            await terminal.refresh_state()
+            await self._session.refresh()
 
     async def theme(self, wanted: str) -> None:
         """Select a theme."""
         terminal = self._terminal
-        names = terminal.look_names()
+        names = terminal.looks.names()
         if not wanted:
-            choice = await terminal.ask(Picker("Theme", names))
+            choice = await ask(terminal.app, Picker("Theme", names))
             if choice is None:
                 return
             wanted = names[choice.index]
-        if not terminal.use_look(wanted):
-            terminal.report(f"no theme {wanted}; there are {', '.join(names)}", "error")
+        if not terminal.looks.use(wanted):
+            terminal.reports.show(f"no theme {wanted}; there are {', '.join(names)}", "error")
 
     async def hotkeys(self, _: str) -> None:
         """Show the keys."""
         hint = "keybindings.json in the agent folder changes them, by the names in brackets"
-        await self._terminal.ask(Picker("Keys", self._terminal.keys.table(), hint=hint))
+        await ask(self._terminal.app, Picker("Keys", self._terminal.keys.table(), hint=hint))
 
     async def quit(self, _: str) -> None:
         """End the client."""
         await self._terminal.leave()
 
 
-def _line(content: str) -> str:
-    """Return the beginning of a text, as one line."""
-    return " ".join(content[:300].split())
-
-
 def _other_mode(mode: str) -> str:
     return "all" if mode == "one-at-a-time" else "one-at-a-time"
-
-
-_COUNTS: Final = {
-    "userMessages": "messages of the user",
-    "assistantMessages": "answers",
-    "toolCalls": "tool calls",
-}
-
-
-_MISS_REASONS: Final = {
-    "model": "another model",
-    "expired": "pauses",
-    "thinking": "another thinking level",
-    "tools": "other tools",
-    "context": "an edited context",
-    "unknown": "unknown reasons",
-}
-
-
-def cache_lines(stats: Record) -> Iterator[str]:
-    """Yield what the stats say of a prompt cache: what was read, what was paid for again; nothing without one."""
-    if read := number(mapping(mapping(stats, "session"), "tokens"), "cacheRead"):
-        yield f"{read:,.0f} tokens read from the prompt cache"
-    warming = mapping(stats, "cacheWarming")
-    if count := number(warming, "requests"):
-        requests = "request" if count == 1 else "requests"
-        tokens, cost = number(mapping(warming, "tokens"), "total"), number(warming, "cost")
-        yield f"{tokens:,.0f} tokens (${cost:.3f}) to keep the cache alive, in {count:.0f} {requests}"
-    missed = mapping(stats, "cacheMisses")
-    if count := number(missed, "missCount"):
-        reasons = ", ".join(
-            _MISS_REASONS.get(name := text(each, "reason"), name) for each in objects(missed, "reasons")
-        )
-        requests = "request" if count == 1 else "requests"
-        tokens, cost = number(missed, "missedTokens"), number(missed, "missedCost")
-        yield f"{tokens:,.0f} tokens (${cost:.3f}) missed in {count:.0f} {requests}: {reasons}"
-
-
-def queued_texts(queue: Record) -> list[str]:
-    """Return the messages of both queues, in the order of their delivery."""
-    return [
-        each
-        for kind in ("steering", "followUp")
-        for each in cast("list[object]", queue.get(kind) or [])
-        if isinstance(each, str)
-    ]
-
-
-def _session_row(session: Record, *, with_folder: bool) -> str:
-    modified = session.get("modified")
-    when = f"{datetime.fromtimestamp(modified / 1000):%Y-%m-%d %H:%M}" if isinstance(modified, int | float) else ""
-    title = text(session, "name") or text(session, "firstMessage") or "(empty)"
-    folder = f"  {text(session, 'cwd')}" if with_folder else ""
-    return f"{when}  {title}{folder}"
-
-
-def _tree_rows(roots: list[Record], leaf: str | None) -> list[tuple[str, str, str]]:
-    """Return id, line and label of each entry, indented where the session branches."""
-    rows: list[tuple[str, str, str]] = []
-    # A stack, since a session is deeper than calls may be.
-    left: list[tuple[Record, int]] = [(root, 0) for root in reversed(roots)]
-    while left:
-        node, depth = left.pop()
-        entry = mapping(node, "entry")
-        children = objects(node, "children")
-        if (line := _entry_line(entry)) is not None:
-            label = text(node, "label")
-            mark = "●" if text(entry, "id") == leaf else " "
-            tag = f"[{label}] " if label else ""
-            rows.append((text(entry, "id"), f"{mark} {'│ ' * min(depth, 20)}{tag}{line}", label))
-        below = depth + 1 if len(children) > 1 else depth
-        left += [(child, below) for child in reversed(children)]
-    return rows
-
-
-def _entry_line(entry: Record) -> str | None:
-    """Return an entry in a line; None: it is not shown."""
-    match entry.get("type"):
-        case "message":
-            message = mapping(entry, "message")
-            role = text(message, "role")
-            content = content_text(message)
-            if role == "assistant" and not content.strip():
-                calls = [
-                    text(block, "name") for block in objects(message, "content") if block.get("type") == "toolCall"
-                ]
-                content = f"calls {', '.join(calls)}" if calls else "(nothing)"
-            if role == "bashExecution":
-                content = f"$ {text(message, 'command')}"
-            return f"{_ROLES.get(role, role)}: {_line(content)}"
-        case "compaction":
-            return "compaction"
-        case "branch_summary":
-            return f"summary: {_line(text(entry, 'summary'))}"
-        case _:
-            return None
-
-
-_ROLES: Final = {"user": "you", "assistant": "model", "toolResult": "result", "bashExecution": "shell"}

@@ -4,7 +4,7 @@ Decides what keys mean while a message is written; what is done with a message, 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from rich.text import Text
 from textual import events
@@ -118,7 +118,10 @@ class Editor(TextBox):
         super().__init__(soft_wrap=True, tab_behavior="focus", show_line_numbers=False, highlight_cursor_line=False)
         self.keys = keys
         self.folder = "."
-        self.commands: list[tuple[str, str]] = []
+        self.commands: Sequence[tuple[str, str]] = ()
+        """Those of the client, with their descriptions."""
+        self.agent_commands: Sequence[tuple[str, str]] = ()
+        """Those of the agent, likewise."""
         self.ask_arguments: Callable[[str, str], Awaitable[list[Suggestion]]] | None = None
         """Returns what completes the arguments of a command; None: nothing does."""
         self.ask_text: Callable[[str, str, bool], Awaitable[tuple[str, list[Suggestion]]]] | None = None
@@ -359,7 +362,7 @@ class Editor(TextBox):
             if is_asked or self.text != self._accepted:
                 self._asking = asyncio.create_task(self._ask(place))
         elif place.kind == "command":
-            found = suggest_commands(place.prefix, self.commands)
+            found = suggest_commands(place.prefix, [*self.commands, *self.agent_commands])
             is_whole = [each.text.strip() for each in found] == [f"/{place.prefix}"]
             self._suggestions.offer([] if is_whole and not is_asked else found)
         elif self._files is None:

@@ -8,15 +8,14 @@ What is stored counts at once.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from rich.text import Text
 
 from pinnace_tui.content.values import Record, number, objects, text, texts
-from pinnace_tui.screens import InputDialog, Notice, Picker, SelectDialog
-
-if TYPE_CHECKING:
-    from pinnace_tui.commands import Terminal
+from pinnace_tui.screens import InputDialog, Notice, Picker, SelectDialog, ask
+from pinnace_tui.session import Session
+from pinnace_tui.terminal import Terminal
 
 _KEY: Final = "key"
 _WAYS: Final[Mapping[str, str]] = {
@@ -30,9 +29,10 @@ _WAYS: Final[Mapping[str, str]] = {
 class Logins:
     """The logins that the user makes in one terminal."""
 
-    def __init__(self, terminal: "Terminal") -> None:
-        """Log in by the agent of this terminal."""
+    def __init__(self, terminal: Terminal, session: Session) -> None:
+        """Log in by the agent of this terminal; the state of the session is another afterwards."""
         self._terminal = terminal
+        self._session = session
         self._announced: dict[str, asyncio.Future[Record]] = {}
         """By provider: the `login_start` that is awaited."""
         self._browsing: set[str] = set()
@@ -51,12 +51,12 @@ class Logins:
             return
         name, methods = text(provider, "provider"), texts(provider, "methods")
         if not methods:
-            self._terminal.report(f"{name} has neither a key nor a login that could be stored", "error")
+            self._terminal.reports.show(f"{name} has neither a key nor a login that could be stored", "error")
             return
         method = methods[0]
         if len(methods) > 1:
             ways = [_WAYS.get(each, each) for each in methods]
-            way = await self._terminal.ask(SelectDialog(f"How to log in to {name}?", ways, marked=0))
+            way = await ask(self._terminal.app, SelectDialog(f"How to log in to {name}?", ways, marked=0))
             if way is None:
                 return
             method = methods[ways.index(way)]
@@ -67,7 +67,7 @@ class Logins:
         elif not await self._store_key(provider):
             return
         self._terminal.transcript.notice(f"{name}: stored; /model lists its models")
-        await self._terminal.refresh_state()
+        await self._session.refresh()
 
     async def log_out(self, wanted: str) -> None:
         """Remove what is stored for a provider: for one that is named, or from the list."""
@@ -75,14 +75,14 @@ class Logins:
         if provider is None:
             return
         name = text(provider, "provider")
-        left = cast("Record", await self._terminal.client.logout(name))
+        left = cast("Record", await self._terminal.connection.client.logout(name))
         rest = f"; it still has credentials from: {text(left, 'source')}" if text(left, "source") else ""
         self._terminal.transcript.notice(f"{name}: nothing is stored any more{rest}")
-        await self._terminal.refresh_state()
+        await self._session.refresh()
 
     async def _choose(self, wanted: str, title: str, is_offered: Callable[[Record], bool]) -> Record | None:
         """Return what the agent says of a provider; None: none was chosen."""
-        client = self._terminal.client
+        client = self._terminal.connection.client
         if wanted:
             [found] = cast("list[Record]", (await client.auth_status(provider=wanted))["providers"])
             return found
@@ -91,7 +91,7 @@ class Logins:
         if not offered:
             self._terminal.transcript.notice("nothing is stored for any provider")
             return None
-        choice = await self._terminal.ask(Picker(title, [_row(each) for each in offered]))
+        choice = await ask(self._terminal.app, Picker(title, [_row(each) for each in offered]))
         return None if choice is None else offered[choice.index]
 
     async def _store_key(self, provider: Record) -> bool:
@@ -102,20 +102,22 @@ class Logins:
         hint = (
             "Enter: store it; without one, go on · Escape: cancel" if may_lack else "Enter: store it · Escape: cancel"
         )
-        key = await self._terminal.ask(InputDialog(title, hint, is_secret=True))
+        key = await ask(self._terminal.app, InputDialog(title, hint, is_secret=True))
         if key is None or not (key or may_lack):
             return False
         settings: list[str] = []
         for each in objects(provider, "settings"):
             if each.get("isAsked") is True:
                 title = f"{text(each, 'name')} of {name}: {text(each, 'about')}"
-                value = await self._terminal.ask(InputDialog(title, "Enter: go on, also without it · Escape: cancel"))
+                value = await ask(
+                    self._terminal.app, InputDialog(title, "Enter: go on, also without it · Escape: cancel")
+                )
                 if value is None:
                     return False
                 settings += [f"{text(each, 'name')}={value}"] if value.strip() else []
         if not key and not settings:
             return False
-        await self._terminal.client.login(
+        await self._terminal.connection.client.login(
             name, "key", key=key or None, settings=settings or None, force=replaces or None
         )
         return True
@@ -123,7 +125,7 @@ class Logins:
     async def leave(self, provider: str) -> None:
         """End the login of a provider whose question the user has left; nothing happens to one of another client."""
         if provider in self._browsing:
-            await self._terminal.client.abort_login(provider=provider)
+            await self._terminal.connection.client.abort_login(provider=provider)
 
     async def _use_browser(self, provider: str) -> None:
         """Wait for the end of a login in a browser: its address is in the question of the agent.
@@ -133,7 +135,7 @@ class Logins:
         """
         self._browsing.add(provider)
         try:
-            await self._terminal.client.login(provider, "browser")
+            await self._terminal.connection.client.login(provider, "browser")
         finally:
             self._browsing.discard(provider)
 
@@ -143,7 +145,7 @@ class Logins:
         Raises:
             CommandFailed: It has ended without a login, as when the user has left the question.
         """
-        client = self._terminal.client
+        client = self._terminal.connection.client
         announced = self._announced[provider] = asyncio.get_running_loop().create_future()
         login = asyncio.ensure_future(cast("Awaitable[object]", client.login(provider, method)))
         question: asyncio.Future[str | None] | None = None
@@ -152,7 +154,7 @@ class Logins:
         try:
             await asyncio.wait({login, announced}, return_when=asyncio.FIRST_COMPLETED)
             if announced.done() and not login.done():
-                question = asyncio.ensure_future(self._terminal.ask(_code_dialog(announced.result())))
+                question = asyncio.ensure_future(ask(self._terminal.app, _code_dialog(announced.result())))
                 await asyncio.wait({login, question}, return_when=asyncio.FIRST_COMPLETED)
                 if question.done() and not login.done():
                     await client.abort_login(provider=provider)

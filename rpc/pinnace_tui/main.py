@@ -117,10 +117,10 @@ def _run(
         with _screen():
             failure = client.run()
     finally:
-        client.keep_draft()
+        client.sending.keep_draft()
     with suppress(OSError):  # the terminal may be gone
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-        words = "".join(f"{line}\n" for line in client.last_words())
+        words = "".join(f"{line}\n" for line in client.session.last_words())
         sys.stdout.write(words.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
     if failure:

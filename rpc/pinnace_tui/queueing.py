@@ -6,9 +6,10 @@ do not come back with a queue, which is why one with pictures is not changed. Mu
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pinnace
+from pinnace_tui.content.values import Record
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient
@@ -64,6 +65,16 @@ async def change_queue(client: "AsyncioClient", change: Change) -> list[str]:
         except pinnace.ClientFailure:
             return [each.text for each in wanted[place:]]
     return []
+
+
+def queued_texts(queue: Record) -> list[str]:
+    """Return the messages of both queues, in the order of their delivery."""
+    return [
+        each
+        for kind in ("steering", "followUp")
+        for each in cast("list[object]", queue.get(kind) or [])
+        if isinstance(each, str)
+    ]
 
 
 def without(identity: str) -> Change:

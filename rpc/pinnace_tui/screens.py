@@ -5,15 +5,16 @@ is narrower than a question can be, its right side is cut off: a part without a 
 pressed before a question could be seen answer nothing: they were meant for what was there.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -24,7 +25,31 @@ from pinnace_tui.content.rendering import plain_line, whole
 from pinnace_tui.fields import LineInput, Options, TextBox, with_line_ends
 from pinnace_tui.guarded import Guarded
 
+Answer = TypeVar("Answer")
+
 _MOST_SHOWN: Final = 2000
+
+
+async def ask(app: App[str], screen: ModalScreen[Answer]) -> Answer | None:
+    """Show a question; return its answer. A question whose asker is cancelled is closed."""
+    answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+
+    def take(value: Answer | None) -> None:
+        if not answer.done():
+            answer.set_result(value)
+
+    # In the app's own task, whichever task asks.
+    app.call_later(app.push_screen, screen, take)
+    try:
+        return await answer
+    finally:
+        if not answer.done() or answer.cancelled():
+            app.call_later(_remove, app, screen)
+
+
+async def _remove(app: App[str], screen: ModalScreen[Answer]) -> None:
+    if screen in app.screen_stack:
+        _ = screen.dismiss(None)
 
 
 class Dialog(Guarded, ModalScreen[str | None]):

@@ -34,6 +34,12 @@ class SearchLine(LineInput):
         """Begin closed."""
         super().__init__(placeholder="search: Enter next · Up previous · Escape close", select_on_focus=False)
 
+    def open(self, words: str) -> None:
+        """Take the keys, and search for words; for the last ones if there are none."""
+        self.display = True
+        self.value = words or self.value
+        self.focus()
+
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search while words are written."""
         event.stop()

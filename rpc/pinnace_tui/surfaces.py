@@ -25,17 +25,15 @@ import pinnace
 from pinnace_tui.content.drawn_lines import drawn
 from pinnace_tui.content.values import Record, mapping, number, text, texts
 from pinnace_tui.editor import Editor
+from pinnace_tui.filtered_keys import AGAIN_S, FilteredKeys
 from pinnace_tui.guarded import Guarded
 from pinnace_tui.input.key_data import key_data, paste_data
-from pinnace_tui.remote_editor import KeyFilter, Typed
 
 if TYPE_CHECKING:
     from pinnace import AsyncioClient
 
 KINDS: Final = frozenset({"ui_surface_open", "ui_surface_draw", "ui_input", "ui_surface_close"})
 """The records of surfaces."""
-AGAIN_S: Final = 1.0
-"""How soon a second Ctrl+C must come to close a surface."""
 _OVERLAY_COLUMNS: Final = 80
 _ALIGNMENTS: Final[Mapping[str, tuple[str, str]]] = {
     "center": ("center", "middle"),
@@ -173,8 +171,8 @@ class Surfaces:
         app: App[str],
         editor: Editor,
         footer: Widget,
-        overdue: Callable[[str], None],
-        deliver: Callable[[Typed, str], None],
+        filtered_keys: FilteredKeys,
+        warn: Callable[[str], None],
     ) -> None:
         """Show none yet.
 
@@ -182,15 +180,14 @@ class Surfaces:
             app: The client.
             editor: Hidden while a surface is in its place.
             footer: Likewise.
-            overdue: Called with the place of a surface that was closed because it took no key.
-            deliver: Does a key or a paste that extensions have seen, or what they have left of it.
+            filtered_keys: Those that extensions see first.
+            warn: Shows a warning.
         """
-        self._deliver = deliver
-        self.filter: KeyFilter | None = None
-        """The extensions that see the keys first."""
+        self._filtered_keys = filtered_keys
         self._filtering = ""
-        """Their surface."""
-        self._overdue = overdue
+        """The surface of the extensions that see the keys first."""
+        self._warn = warn
+        self._warned: set[str] = set()
         self._input = ""
         """The surface that is the editor now; empty: none."""
         self.header = Vertical(classes="surfaces")
@@ -224,8 +221,8 @@ class Surfaces:
         name = text(record, "surface")
         match text(record, "type"):
             case "ui_surface_open" if text(record, "place") == "keys":
-                self._end_filter()
-                self._filtering, self.filter = name, KeyFilter(partial(self.send, name), self._deliver)
+                self._filtering = name
+                self._filtered_keys.begin(partial(self.send, name))
             case "ui_surface_open":
                 view = SurfaceView(
                     name, text(record, "place"), text(record, "key"), mapping(record, "layout"), self.send
@@ -234,8 +231,8 @@ class Surfaces:
             case "ui_surface_draw":
                 if (known := self._views.get(name)) is not None:
                     known.show_lines(texts(record, "lines"))
-            case "ui_input" if name == self._filtering and self.filter is not None:
-                self.filter.take(record)
+            case "ui_input" if name == self._filtering and self._filtered_keys.are_seen:
+                self._filtered_keys.take(record)
             case "ui_input":
                 if name == self._input and self._editor.remote is not None:
                     self._editor.remote.take(record)
@@ -247,20 +244,19 @@ class Surfaces:
         if self._editor.remote is not None and self._editor.remote.is_overdue():
             self.send(self._input, closed=True)
             self.close(self._input)
-            self._overdue("input")
-        if self.filter is not None and self.filter.is_overdue():
-            self.give_up_filter()
-            self._overdue("keys")
+            self._warn_once(
+                "An extension's editor did not take a key within two seconds: the client's own has taken over."
+            )
+        if self._filtered_keys.is_overdue():
+            self._filtered_keys.give_up()
+            self._warn_once(
+                "An extension that sees the keys first did not answer within two seconds: it sees none now."
+            )
 
-    def give_up_filter(self) -> None:
-        """Take the keys from the extensions that see them first; what they have not answered is done."""
-        self.send(self._filtering, closed=True)
-        self._end_filter()
-
-    def _end_filter(self) -> None:
-        former, self.filter = self.filter, None
-        if former is not None:
-            former.end()
+    def _warn_once(self, notice: str) -> None:
+        if notice not in self._warned:
+            self._warned.add(notice)
+            self._warn(notice)
 
     def has_editors_keys(self, focused: Widget | None) -> bool:
         """Return whether keys are the editor's, since what has the focus is one of an extension, or comes or goes."""
@@ -279,12 +275,12 @@ class Surfaces:
         """Close all: what has drawn them is gone."""
         for name in list(self._views):
             self.close(name)
-        self._end_filter()
+        self._filtered_keys.end()
 
     def close(self, name: str) -> None:
         """Close a surface."""
         if name == self._filtering:
-            self._end_filter()
+            self._filtered_keys.end()
         view = self._views.pop(name, None)
         if view is None:
             return

@@ -146,4 +146,4 @@ async def terminal(
         yield screen
         await app.leave()
         await app.left.wait()
-    assert app.last_failure == ""
+    assert app.reports.last_failure == ""

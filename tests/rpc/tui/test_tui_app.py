@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from textual.widgets import Input, TextArea
 from pinnace import AsyncioClient, Dialogs
 from pinnace_fuzz.harness.short_folders import make_short_folder
 from pinnace_tui.app import TerminalClient
-from pinnace_tui.commands import cache_lines
+from pinnace_tui.content.rows import cache_lines
 from pinnace_tui.conversation import ConversationView
 from pinnace_tui.editor import Suggestions
 from pinnace_tui.input.decoder import BackgroundReported
@@ -110,7 +111,7 @@ def test_a_sub_agent_that_works_is_given_a_message(tmp_path: Path) -> None:
             screen.editor.put("")
             await screen.say("delegate")
             await screen.until(lambda: 2 == screen.text.count("↳ running · 1 turn"))
-            listed = (await screen.app.client.list_agents())["agents"]
+            listed = (await screen.app.connection.client.list_agents())["agents"]
             first = next(each["agentId"] for each in listed if "first" in each["task"])
             screen.editor.put("/message ")
             suggestions = screen.app.query_one(Suggestions)
@@ -144,7 +145,7 @@ def test_a_sub_agent_is_started_beside_the_conversation(tmp_path: Path) -> None:
         async with terminal(tmp_path, *flags, size=(110, 40)) as screen:
             await screen.say("/agent count the sails")
             await screen.shows("works: count the sails")
-            [child] = (await screen.app.client.list_agents())["agents"]
+            [child] = (await screen.app.connection.client.list_agents())["agents"]
             await screen.say(f"/message {child['agentId']} masts, too")
             await screen.shows("message accepted for the sub-agent count the sails: masts, too")
             await asyncio.to_thread(gate.write_text, "one\n")
@@ -556,6 +557,41 @@ def test_what_is_shown_or_run_before_the_agent_is_there_stays(tmp_path: Path) ->
     play(check())
 
 
+@pytest.mark.parametrize("ends", ["left", "broken"])
+def test_a_client_ends_while_what_the_agent_needs_is_imported(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """By its key, or by a defect there: it has neither a conversation nor an agent yet."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def load() -> None:
+        begun.set()
+        gate.wait()
+        if ends == "broken":
+            raise ZeroDivisionError
+
+    monkeypatch.setattr("pinnace_tui.app._load_client", load)
+
+    def connect(_: Dialogs) -> AsyncioClient:
+        raise AssertionError("an agent is started")
+
+    async def check() -> None:
+        app = TerminalClient(connect)
+        async with app.run_test() as pilot:
+            screen = Screen(app, pilot)
+            await screen.until(begun.is_set)
+            try:
+                if ends == "left":
+                    await screen.press("ctrl+d")
+                    await screen.until(app.left.is_set)
+            finally:
+                gate.set()
+            await screen.until(app.left.is_set)
+        assert app.return_code == 0
+        failure = None if ends == "left" else "the terminal client has a defect: ZeroDivisionError: "
+        assert app.return_value == failure
+
+    play(check())
+
+
 class Broken(TerminalClient):
     """A client with a defect, which shows when the conversation is there."""
 
@@ -634,7 +670,7 @@ def test_an_extension_that_ends_the_agent_in_order_ends_the_client_so(tmp_path: 
             await screen.say("/ends")
             await screen.app.left.wait()
             assert (screen.app.return_value, screen.app.return_code) == (None, 0)
-            assert screen.app.last_words() == ["1 2 3", "To continue this session: pinnace --continue"]
+            assert screen.app.session.last_words() == ["1 2 3", "To continue this session: pinnace --continue"]
 
     play(check())
 
@@ -656,12 +692,12 @@ def test_a_theme_is_drawn_on_the_background_of_the_terminal_where_it_can_be_read
             assert (app.theme, app.current_theme.background) == ("dark on the terminal's background", "ansi_default")
             app.post_message(BackgroundReported(is_dark=False))
             await screen.until(lambda: app.theme == "light on the terminal's background")
-            app.use_look("dark")
+            app.looks.use("dark")
             assert app.theme == "dark"
             app.post_message(BackgroundReported(is_dark=True))
             await screen.until(lambda: app.theme == "dark on the terminal's background")
             for name in ("light", "high-contrast"):
-                app.use_look(name)
+                app.looks.use(name)
                 assert app.theme == name
 
     play(check())
@@ -690,7 +726,7 @@ def test_an_event_behind_the_entries_is_shown_however_both_are_taken(tmp_path: P
             screen = Screen(app, pilot)
             await screen.until(lambda: app.transcript.prompts() == ["question 1"])
             for count in range(2, 40):
-                await app.reload()
+                await app.session.reload()
                 await screen.until(lambda wanted=f"question {count}": app.transcript.prompts() == [wanted])  # type: ignore[misc]
             await app.leave()
             await app.left.wait()
@@ -819,7 +855,7 @@ def test_a_terminal_on_a_sub_agent_shows_it_and_answers_its_questions(tmp_path: 
             await first.shows("Allow tool: subagent")
             await first.press("down", "enter")
             await first.shows("Allow tool: bash")
-            [child] = (await first.app.client.list_agents())["agents"]
+            [child] = (await first.app.connection.client.list_agents())["agents"]
             async with terminal(tmp_path, env=env, attached=child["agentId"], is_view=True) as second:
                 await second.shows("Task: run `cat gate`", "Allow tool: bash")
                 await second.press("down", "enter")
@@ -894,7 +930,7 @@ def test_two_terminals_show_the_conversation_that_is_and_close_a_question_that_i
                 were_asked = all(map(is_asked, both))
                 if not seconds:
                     assert were_asked
-                    await second.app.client.abort()
+                    await second.app.connection.client.abort()
                 for screen in both:
                     await screen.until(partial(is_past, screen))
                     await screen.until(lambda screen=screen: not isinstance(screen.app.screen, Dialog))  # type: ignore[misc]

@@ -10,11 +10,13 @@ import pytest
 from tests.rpc.tui.terminal import Screen, terminal
 from textual.widgets import Input, OptionList, TextArea
 
+from pinnace_tui.actions import Actions
 from pinnace_tui.drafts import Drafts
 from pinnace_tui.editor import Editor
 from pinnace_tui.fields import LineInput, TextBox
 from pinnace_tui.input.decoder import InputDecoder
 from pinnace_tui.screens import Dialog, EditorDialog, Picker
+from pinnace_tui.search import SearchLine
 
 # Newer than the tables of old runtimes, for private use, unassigned, spaces, marks of direction, halves of a family.
 RARE: Final = "🫨\ue0a0\u0378\xa0\u3000\u200e\u200d\xad👩‍👧é日"
@@ -139,7 +141,7 @@ def test_keys_of_extensions_run_their_functions(tmp_path: Path) -> None:
             await screen.until(lambda: "'written, too and pasted'" in screen.line("#footer"))
             send(screen, b"\x1b[19~")
             await screen.until(lambda: "Theme not found: no such" in screen.line("#footer"))
-            assert screen.app.look_name == "light"
+            assert screen.app.looks.current.name == "light"
             send(screen, b"\x1bOR")
             await screen.shows("a defect at a key")
             send(screen, b"\x03")
@@ -178,7 +180,7 @@ def test_extensions_see_the_keys_first(tmp_path: Path) -> None:
 
     async def check() -> None:
         async with terminal(tmp_path, "-e", str(tmp_path / "hears.py")) as screen:
-            await screen.until(lambda: screen.app._surfaces.filter is not None)
+            await screen.until(lambda: screen.app._filtered_keys.are_seen)
             send(screen, b"axby")
             await screen.until(lambda: screen.editor.text == "abwhy")
             send(screen, b"\x1b[200~x y\x1b[201~")
@@ -189,10 +191,10 @@ def test_extensions_see_the_keys_first(tmp_path: Path) -> None:
             send(screen, b"\x03")
             await screen.until(lambda: screen.editor.text == "")
             send(screen, b"/again\r")
-            await screen.until(lambda: screen.app._surfaces.filter is not None)
+            await screen.until(lambda: screen.app._filtered_keys.are_seen)
             send(screen, b"hx")
             send(screen, b"\x03\x03")
-            await screen.until(lambda: screen.app._surfaces.filter is None)
+            await screen.until(lambda: not screen.app._filtered_keys.are_seen)
 
     play(check())
 
@@ -260,7 +262,7 @@ def test_arguments_of_commands_are_completed(tmp_path: Path) -> None:
 
     async def check() -> None:
         async with terminal(tmp_path, "-e", str(tmp_path / "deploy.py")) as screen:
-            await screen.until(lambda: "deploy" in dict(screen.editor.commands))
+            await screen.until(lambda: "deploy" in dict(screen.editor.agent_commands))
             send(screen, b"/deploy st")
             await screen.shows("→ Staging  For tests", "  stable line  For users")
             send(screen, b"\x1b[B\t")
@@ -295,7 +297,7 @@ def test_a_narrow_terminal_ends_nothing(tmp_path: Path) -> None:
                     screen.editor.put("")
                     send(screen, typed.encode())
                     await screen.until(lambda typed=typed: screen.editor.text == typed)  # type: ignore[misc]
-                screen.app.search("text")
+                screen.app.query_one(SearchLine).open("text")
                 await screen.until(lambda: screen.app.focused is not screen.editor)
                 await left(screen)
 
@@ -316,15 +318,15 @@ def test_a_defect_in_a_handler_costs_its_key_alone(tmp_path: Path, monkeypatch: 
                 (Editor, "_submit", b"\r"),
                 (Editor, "action_delete_left", b"\x7f"),
                 (TextBox, "replace", b"y"),
-                (type(app), "act", b"\x0f"),
-                (type(app), "search", b"/find x\r"),
+                (Actions, "act", b"\x0f"),
+                (SearchLine, "open", b"/find x\r"),
             ):
                 screen.editor.put("")
                 with monkeypatch.context() as broken:
                     broken.setattr(owner, name, fail)
                     send(screen, keys)
-                    await screen.until(lambda: "ZeroDivisionError: defect" in app.last_failure)
-                app.last_failure = ""
+                    await screen.until(lambda: "ZeroDivisionError: defect" in app.reports.last_failure)
+                app.reports.last_failure = ""
                 screen.editor.put("")
                 send(screen, b"works")
                 await screen.until(lambda: screen.editor.text == "works")
@@ -336,15 +338,15 @@ def test_a_defect_in_a_handler_costs_its_key_alone(tmp_path: Path, monkeypatch: 
                 with monkeypatch.context() as broken:
                     broken.setattr(field, name, fail)
                     send(screen, keys)
-                    await screen.until(lambda: "ZeroDivisionError: defect" in app.last_failure)
-                app.last_failure = ""
+                    await screen.until(lambda: "ZeroDivisionError: defect" in app.reports.last_failure)
+                app.reports.last_failure = ""
             await left(screen)
             with monkeypatch.context() as broken:
                 broken.setattr(type(app), "_take", fail)
                 await screen.say("hello")
-                await screen.until(lambda: "ZeroDivisionError" in app.last_failure)
+                await screen.until(lambda: "ZeroDivisionError" in app.reports.last_failure)
             await screen.shows("✗ The terminal client has a defect (ZeroDivisionError: defect); it continues.")
-            app.last_failure = ""
+            app.reports.last_failure = ""
             content = log.read_text()
             assert "in fail" in content
             assert stat.S_IMODE(log.stat().st_mode) == 0o600
@@ -357,23 +359,22 @@ def test_what_was_not_sent_is_offered_by_the_next_client_of_the_folder(tmp_path:
     folder = tmp_path / "drafts"
 
     async def check() -> None:
-        async with terminal(tmp_path, drafts=Drafts(folder, "/project")) as screen:
+        drafts = Drafts(folder, "/project")
+        async with terminal(tmp_path, drafts=drafts) as screen:
             screen.editor.put("written\nfor long")
-            screen.app.keep_draft()
+            screen.app.sending.keep_draft()
             (path,) = folder.iterdir()
             assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(folder.stat().st_mode)) == (0o600, 0o700)
             assert Drafts(folder, "/project").take_others() == []  # its client lives
         # As if it were killed here: what it holds is closed with it.
-        last = screen.app._drafts
-        assert last is not None
-        last.close()
+        drafts.close()
         assert Drafts(folder, "/elsewhere").take_others() == []
         async with terminal(tmp_path, drafts=Drafts(folder, "/project")) as screen:
             await screen.shows("what an earlier terminal had not sent is in the editor")
             assert screen.editor.text == "written\nfor long"
             await screen.say("sent")
             await screen.until(lambda: "sent" in screen.app.transcript.prompts())
-            screen.app.keep_draft()
+            screen.app.sending.keep_draft()
             assert list(folder.iterdir()) == []
 
     play(check())
@@ -405,7 +406,7 @@ def test_a_draft_that_cannot_be_kept_is_reported_once(tmp_path: Path) -> None:
         async with terminal(tmp_path, drafts=Drafts(tmp_path / "file" / "drafts", "/project")) as screen:
             screen.editor.put("text")
             for _ in range(2):
-                screen.app.keep_draft()
+                screen.app.sending.keep_draft()
             await screen.shows("! what is not sent is not kept in case of a crash")
             assert screen.text.count("is not kept") == 1
             screen.editor.put("")

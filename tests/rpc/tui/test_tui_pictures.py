@@ -65,7 +65,7 @@ async def pictures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, s
         await screen.shows("↑1.")
         leave_out_durations(screen)
         found["conversation"] = await picture(screen, "conversation")
-        screen.app.use_look("light")
+        screen.app.looks.use("light")
         await screen.pilot.resize_terminal(40, 30)
         await screen.shows("greet(", "> Greet people by their names")
         found["narrow"] = await picture(screen, "narrow")
