@@ -491,7 +491,7 @@ async def test_a_failed_flush_is_no_failure_for_a_later_line(present: Path) -> N
 
 
 async def test_a_folder_that_can_not_be_flushed_is_an_error_until_it_can(present: Path, tmp_path: Path) -> None:
-    durability = Durability(os.fdatasync)
+    durability = Durability(os.fdatasync, note_lost=lambda: None, is_content_lost=False)
     descriptor = Descriptor(os.open(present, os.O_RDWR))
     folder = tmp_path / "folder"
     durability.add_folders([folder])
@@ -529,7 +529,7 @@ async def test_l8_the_folders_that_were_made_for_a_new_file_are_flushed_too(tmp_
 
 
 async def test_what_no_file_system_can_flush_is_taken_as_it_is() -> None:
-    durability = Durability(os.fdatasync)
+    durability = Durability(os.fdatasync, note_lost=lambda: None, is_content_lost=False)
     reader, writer = os.pipe()  # answers with EINVAL, as file systems do that have no flush
     descriptor = Descriptor(writer)
     durability.wrote()

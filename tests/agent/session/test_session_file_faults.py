@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 import trio
+from tests.source_tree import PYTHONPATH
 
 from pinnace_agent.session.store.append_file import AppendFile, FileReplaced, open_for_appending
 from pinnace_agent.session.store.file import SaveError, SessionFile
@@ -847,3 +849,94 @@ async def test_l8_a_failed_flush_fails_for_every_caller_that_waited_for_it(thin_
             nursery.start_soon(sync)
     assert failed == 3
     await file.close()
+
+
+# The next process reads from the memory of the system what a flush could not write, and a flush of its own writes
+# nothing of that.
+
+_FAILING = """
+import os, signal, sys
+from pathlib import Path
+import trio
+from pinnace_agent.session.store.file import SaveError, SessionFile
+from pinnace_agent.session.store.lease import Lease
+
+async def main(path: Path, line: bytes, ends: str, space: int) -> None:
+    def fail(descriptor: int) -> None:
+        os.fdatasync(descriptor)
+        if not space:
+            raise OSError(5, "Input/output error")
+    data = path.read_bytes()
+    file = SessionFile.opened(
+        path, size=len(data), has_torn_tail=False, damaged=[], lease=Lease.take(path), flush_call=fail
+    )
+    file.append(line)
+    try:
+        await file.sync()
+    except SaveError:
+        if ends == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+    file.abandon()
+
+path, line, ends, space = sys.argv[1:]
+trio.run(main, Path(path), line.encode(), ends, int(space))
+"""
+
+
+def _fail_elsewhere(path: Path, line: bytes, ends: str, *, is_disk_real: bool) -> None:
+    """Append in a process whose flush fails: of its own call, or since the disk does."""
+    command = [sys.executable, "-c", _FAILING, str(path), line.decode(), ends, str(int(is_disk_real))]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": PYTHONPATH}, check=False)
+    assert done.returncode == (-signal.SIGKILL if ends == "killed" else 0)
+
+
+@pytest.mark.parametrize("ends", ["killed", "in order"])
+async def test_l8_what_a_former_process_could_not_flush_is_written_anew_once(path: Path, ends: str) -> None:
+    _fail_elsewhere(path, _line(1), ends, is_disk_real=False)
+
+    inodes = [path.stat().st_ino]
+    for number in (2, 3):
+        lease = Lease.take(path)
+        assert lease.is_content_lost == (number == 2)
+        file = _opened(path, lease)
+        file.append(_line(number))
+        await file.sync()
+        inodes.append(path.stat().st_ino)
+        await file.close()
+
+    assert inodes[0] != inodes[1] == inodes[2]
+    assert path.read_bytes() == HEADER + b"".join(map(_line, range(4)))
+    assert os.listdir(path.parent) == [path.name]
+
+
+async def test_l8_a_mark_stays_until_everything_is_really_on_the_disk(path: Path) -> None:
+    for _ in range(3):
+        _fail_elsewhere(path, _line(1), "killed", is_disk_real=False)
+        assert b'"contentLost": true' in path.with_name(f"{path.name}.lease").read_bytes()
+    path.unlink()  # a mark is about a file that is there
+    file = SessionFile.fresh(path, HEADER)
+    file.append(_line(0))
+    await file.close()
+
+    assert os.listdir(path.parent) == [path.name]
+
+
+async def test_l8_what_a_killed_process_could_not_flush_is_on_the_disk_when_the_next_one_says_so(
+    thin_disk: Path,
+) -> None:
+    path = thin_disk / "disk" / "s.jsonl"
+    path.write_bytes(HEADER + _line(0))
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+    filler = _fill(thin_disk / "store")
+    _fail_elsewhere(path, _line(1, 60_000), "killed", is_disk_real=True)
+    filler.unlink()
+
+    file = _opened(path, Lease.take(path))
+    file.append(_line(2))
+    await file.sync()
+    await file.close()
+    subprocess.run(["umount", str(thin_disk / "disk")], check=True)
+    _mount("mount", "-o", "loop", str(thin_disk / "store" / "image"), str(thin_disk / "disk"))
+
+    assert path.read_bytes() == HEADER + _line(0) + _line(1, 60_000) + _line(2)

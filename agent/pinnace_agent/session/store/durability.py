@@ -70,11 +70,13 @@ class Flush:
 class Durability:
     """Counts writes, and knows up to which of them the disk has everything."""
 
-    def __init__(self, flush: Callable[[int], None]) -> None:
+    def __init__(self, flush: Callable[[int], None], *, note_lost: Callable[[], None], is_content_lost: bool) -> None:
         """Begin with nothing written.
 
         Args:
             flush: Brings a descriptor's content to the disk: `fdatasync`.
+            note_lost: Called in the thread in which a flush of the content has failed, before anything else.
+            is_content_lost: Whether one of a former process has failed.
         """
         self.written = 0
         self.durable = 0
@@ -82,11 +84,12 @@ class Durability:
         """Bytes of the file that are on the disk."""
         self.error: OSError | None = None
         """Why the last flush failed; None once one has succeeded."""
-        self.is_content_lost = False
+        self.is_content_lost = is_content_lost
         """A flush of the content has failed. The kernel reports that once and drops what it could not write, so a
         later flush of the same file proves nothing."""
         self.running: Flush | None = None
         self._flush = flush
+        self._note_lost = note_lost
         self._folders: list[Path] = []
 
     def wrote(self) -> None:
@@ -140,6 +143,7 @@ class Durability:
             if error.errno not in _NO_FLUSH:
                 flushed.is_content_lost = True
                 flushed.error = error
+                self._note_lost()
                 return
         try:
             for folder in flushed.folders:

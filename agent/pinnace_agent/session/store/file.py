@@ -8,6 +8,7 @@ process gets into a file: a line is redacted before it is queued. Rules R-SES-06
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -56,7 +57,11 @@ class SessionFile:
         self._is_replaced = False
         self._is_closed = False
         self._has_reported_others = False
-        self._durability = Durability(flush_call or system().fdatasync)
+        self._durability = Durability(
+            flush_call or system().fdatasync,
+            note_lost=partial(self._mark_content, is_lost=True),
+            is_content_lost=lease is not None and lease.is_content_lost,
+        )
 
     @classmethod
     def fresh(
@@ -327,6 +332,7 @@ class SessionFile:
                 self._file = file
                 self.exists = True
                 self._durability.add_folders(folders_to_flush(folder))
+                self._mark_content(is_lost=False)  # a mark in a lease that was left is about a file that is gone
 
     def _write(self, file: AppendFile) -> None:
         """Write all lines, in one write if the system takes them at once."""
@@ -371,7 +377,7 @@ class SessionFile:
             file.write_anew(is_replacing=False)
         except FileExistsError:
             raise FileReplaced("another file is in its place") from None
-        self._durability.content_restored(folders_to_flush(self.path.parent))
+        self._content_restored(folders_to_flush(self.path.parent))
         self._notice(texts.recreated(self.path))
 
     def _start_flush(self) -> Flush:
@@ -385,8 +391,19 @@ class SessionFile:
                 self._write_back(file)
             if self._durability.is_content_lost:
                 file.write_anew(is_replacing=True)
-                self._durability.content_restored([self.path.parent])
+                self._content_restored([self.path.parent])
         return self._durability.start(file.descriptor, file.size)
+
+    def _content_restored(self, folders: list[Path]) -> None:
+        """Take notice that everything is in another file, which was flushed; its name is not."""
+        self._durability.content_restored(folders)
+        self._mark_content(is_lost=False)
+
+    def _mark_content(self, *, is_lost: bool) -> None:
+        """Leave word for the next process. In any thread."""
+        lease = self._lease
+        if lease is not None:
+            lease.mark_content(is_lost=is_lost)
 
     def _quarantine_damage(self) -> None:
         if self._damaged:

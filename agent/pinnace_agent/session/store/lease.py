@@ -1,9 +1,9 @@
 """The lease of a session file: one process at a time may append to it.
 
 A lock of the operating system on a sidecar, `<session>.jsonl.lease`, that names its holder for people. The lock ends
-with the process however it ends, so a file that was left behind means nothing. Readers need no lease. A holder that is
-about to end says so in the file, and is waited for. Programs that don't use leases are not prevented from writing;
-`append_file` detects that. Rule R-SES-06.
+with the process however it ends, so a file that was left behind holds nothing off. Readers need no lease. A holder that
+is about to end says so in the file, and is waited for; one whose flush of the session has failed leaves a mark for the
+next one. Programs that don't use leases are not prevented from writing; `append_file` detects that. Rule R-SES-06.
 """
 
 import errno
@@ -12,11 +12,12 @@ import json
 import os
 import socket
 import stat
+import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import trio
 
@@ -73,14 +74,20 @@ class LeaseHeld(Exception):
 class Lease:
     """The right to append to a session file, until `release` or the end of the process."""
 
-    def __init__(self, path: Path, descriptor: int, started: str, *, is_enforced: bool) -> None:
-        """Take over a descriptor that holds the lock. For `take`."""
+    def __init__(self, path: Path, descriptor: int, *, is_enforced: bool) -> None:
+        """Take over a descriptor that holds the lock, and sign. For `take`."""
         self.path = path
         """Of the sidecar."""
         self.is_enforced = is_enforced
         """False on a file system without locks: nothing keeps another process away."""
+        self.is_content_lost = _fields(descriptor).get("contentLost") is True
+        """Whether a flush of the session's content has failed, in this process or a former one, and it was not written
+        anew since: what a process reads of it may be in the memory of the system alone."""
         self._descriptor: int | None = descriptor
-        self._started = started
+        self._started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._is_ending = False
+        self._signing = threading.Lock()
+        self._sign()
 
     @classmethod
     def take(cls, path: Path, *, waits_for_name: bool = True) -> "Lease":
@@ -114,9 +121,7 @@ class Lease:
                 is_enforced = _lock(descriptor, path)
                 is_current = _is_at(sidecar, descriptor)
                 if is_current and os.fstat(descriptor).st_nlink <= 1:
-                    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-                    _sign(descriptor, started)
-                    return cls(sidecar, descriptor, started, is_enforced=is_enforced)
+                    return cls(sidecar, descriptor, is_enforced=is_enforced)
                 if is_current:
                     # It has another name as well (a hard link), where nothing may be written: only this one goes.
                     system().unlink(sidecar)
@@ -133,22 +138,46 @@ class Lease:
 
     def announce_end(self) -> None:
         """Announce to processes that want the session that this process will release it in a few seconds."""
-        if self._descriptor is not None:
-            _sign(self._descriptor, self._started, is_ending=True)
+        self._is_ending = True
+        self._sign()
+
+    def mark_content(self, *, is_lost: bool) -> None:
+        """Leave word for the next holder whether a flush of the session's content has failed. In any thread.
+
+        The mark need not reach the disk: a loss of power takes what was in memory alone as well.
+        """
+        if is_lost != self.is_content_lost:
+            self.is_content_lost = is_lost
+            self._sign()
 
     def release(self) -> None:
         """Let others write. Does nothing the second time.
 
         The sidecar is removed before the lock is released: a process that has waited for the lock finds that its file
-        is no longer the one at the path.
+        is no longer the one at the path. One with a mark stays.
         """
-        if self._descriptor is None:
+        with self._signing:
+            descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
             return
-        if self.is_in_place():
+        if not self.is_content_lost and _is_at(self.path, descriptor):
             with suppress(OSError):  # a folder that has become read-only; without its lock the file means nothing
                 system().unlink(self.path)
-        descriptor, self._descriptor = self._descriptor, None
         system().close(descriptor)
+
+    def _sign(self) -> None:
+        """Write the name of this process, over what a former holder may have left."""
+        fields: dict[str, object] = {"pid": os.getpid(), "host": socket.gethostname(), "started": self._started}
+        if self._is_ending:
+            fields["ending"] = True
+        if self.is_content_lost:
+            fields["contentLost"] = True
+        content = json.dumps(fields).encode() + b"\n"
+        with self._signing, suppress(OSError):  # a full disk: the lock is what counts, this is for people
+            if self._descriptor is not None:
+                # In this order a reader always finds one whole first line.
+                os.pwrite(self._descriptor, content, 0)
+                os.ftruncate(self._descriptor, len(content))
 
 
 def take_waiting(path: Path, timeout_s: float, *, waits_for_all: bool = True) -> Lease:
@@ -239,25 +268,19 @@ def _is_at(path: Path, descriptor: int) -> bool:
     return os.path.samestat(found, os.fstat(descriptor))
 
 
-def _sign(descriptor: int, started: str, *, is_ending: bool = False) -> None:
-    """Write the name of this process, over what a former holder may have left."""
-    fields: dict[str, object] = {"pid": os.getpid(), "host": socket.gethostname(), "started": started}
-    if is_ending:
-        fields["ending"] = True
-    content = json.dumps(fields).encode() + b"\n"
-    with suppress(OSError):  # a full disk: the lock is what counts, this is for people
-        # In this order a reader always finds one whole first line.
-        os.pwrite(descriptor, content, 0)
-        os.ftruncate(descriptor, len(content))
-
-
-def read_holder(descriptor: int) -> Holder | None:
-    """Return who has signed an open sidecar; None: no process that runs."""
+def _fields(descriptor: int) -> dict[str, object]:
+    """Return what is in an open sidecar; nothing: it is empty or odd."""
     try:
         content = os.pread(descriptor, _MAX_CONTENT_BYTES, 0)
         fields: object = json.loads(content.partition(b"\n")[0])
     except (OSError, ValueError, RecursionError):
-        return None
+        return {}
+    return cast("dict[str, object]", fields) if isinstance(fields, dict) else {}
+
+
+def read_holder(descriptor: int) -> Holder | None:
+    """Return who has signed an open sidecar; None: no process that runs."""
+    fields = _fields(descriptor)
     match fields:
         case {"pid": int(pid), "host": str(host), "started": str(started)}:
             pass

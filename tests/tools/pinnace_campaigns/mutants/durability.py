@@ -18,6 +18,8 @@ MORE_STEPS: Final = {
     "torn-lines-are-continued": 250_000,
     "short-writes-are-whole": 250_000,
     "the-table-is-not-flushed": 400_000,
+    "a-table-that-can-not-be-made-is-a-defect": 1_000_000,
+    "a-command-that-was-not-noted-stays-in-progress": 1_500_000,
 }
 """For faults that show only when the machine crashes between two flushes, where a write was cut, or a rare state."""
 
@@ -228,18 +230,6 @@ HOSTED_MUTANTS: Final = (
         "session.is_being_left):\n            self._take(session, message_id, makes_file=True)\n",
         "session.is_being_left):\n            pass\n",
     ),
-)
-"""Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
-
-# They were in the program, and each was found by some seed; with what is drawn now they need more steps.
-NOT_FOUND: Final = (
-    _fault(
-        "a-refused-prompt-hides-its-repetition",
-        "A message that was refused as a prompt and then queued is not restored.",
-        "agent/pinnace_agent/session/queue/history.py",
-        " > self._added[message_id]:",
-        " > -1:",
-    ),
     _fault(
         "a-command-that-was-not-noted-stays-in-progress",
         "A flush of the table that has failed leaves the command in progress, and its repetition without an answer.",
@@ -253,6 +243,18 @@ NOT_FOUND: Final = (
         f"{_HOST}/connection.py",
         "            except OSError as error:\n                raise LocationError(",
         "            except ZeroDivisionError as error:\n                raise LocationError(",
+    ),
+)
+"""Faults in what a host keeps, found by `pinnace-simulate --hosted` within that bound."""
+
+# They were in the program, and each was found by some seed; with what is drawn now they need more steps.
+NOT_FOUND: Final = (
+    _fault(
+        "a-refused-prompt-hides-its-repetition",
+        "A message that was refused as a prompt and then queued is not restored.",
+        "agent/pinnace_agent/session/queue/history.py",
+        " > self._added[message_id]:",
+        " > -1:",
     ),
     _fault(
         "a-save-outlives-its-process",
