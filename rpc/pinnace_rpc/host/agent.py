@@ -5,14 +5,12 @@ connection can delay the agent, and each sees them in one order. Implements the 
 sockets and frames.
 """
 
-import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypedDict, Unpack
+from typing import Final, NamedTuple, Protocol
 
 import trio
 
@@ -20,21 +18,20 @@ from pinnace_rpc.host import routing
 from pinnace_rpc.host.agents.lifecycle import Life
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, EpochReason, HostedProcess, OnCrash
 from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
+from pinnace_rpc.host.command_lines import resumed
+from pinnace_rpc.host.details import AgentDetails, DetailsStore
+from pinnace_rpc.host.dialogs import OpenDialogs
 from pinnace_rpc.host.followers import Followers
-from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, addressed
-from pinnace_rpc.host.locations import FILE_MODE, flush_names
+from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, addressed, truncated
 from pinnace_rpc.host.offers import Offers
-from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
+from pinnace_rpc.host.profiles import WITHOUT_NAMES, WITHOUT_RESOLVED, WITHOUT_SETTLED
+from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Ended
+from pinnace_rpc.host.read_slots import ReadSlots
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
 from pinnace_rpc.host.table import CommandTable, lasting_id
-from pinnace_rpc.options.table import OPTIONS
-from pinnace_spec.records.messages import ASKED_BY, DIALOG_METHODS
 from pinnace_spec.wire.json_text import JsonValue
-
-if TYPE_CHECKING:  # for annotations alone: the host loads nothing of the agent before it needs it
-    from pinnace_agent.core.ports.system import System
 
 _log = logging.getLogger("pinnace.host")
 
@@ -43,62 +40,11 @@ _MAX_LINE_BYTES: Final = 1024 * 1024
 """A longer line of the agent goes to the disk while it is read."""
 _REST_S: Final = 1.0
 """How long the rest of stdout is read after the exit: a child of a tool may hold it open."""
-_MAX_DIALOGS: Final = 1000
 _HOST: Final = (0,)
 """The connection of the host's own commands, in the place of one that there is."""
-_MAX_READS: Final = 32
-"""In the process at once; an agent answers them in two milliseconds."""
-_MAX_READ_WAIT_S: Final = 0.1
-_DETAILS_NAME: Final = "agent.json"
-"""Brought to the disk before the agent takes commands: without it the next host would begin another session."""
-_RUN_NAME: Final = "run.json"
-"""What changes with each process and each run; it is not flushed."""
-_NAMING_NAME: Final = "session.json"
-"""Written by the process of the agent: the session that has replaced another one, before anything is accepted in it."""
 _SHUTTING_DOWN: Final = b'"errorCode":"shutting_down"'
 _NOT_SAVED: Final = b'"errorCode":"session_not_saved"'
 _RUN_TEXT: Final = "the agent's process ended before it answered; whether the command took effect is unknown"
-
-
-class AgentDetails(NamedTuple):
-    """What is kept about an agent while it has no process."""
-
-    cwd: str
-    profile: str
-    session_id: str | None = None
-    session_file: str | None = None
-    is_named: bool = True
-    has_process: bool = False
-    """Whether records of the last process may be missing: it has not ended in order, as far as a host has seen."""
-    has_run: bool = False
-    """Whether it was in a run, as far as its records have shown, and no later epoch has reported that."""
-    ended_epoch: int | None = None
-    """The epoch whose process has ended in order, with its records on the disk; None: none, or of a former release."""
-
-
-class _OfRun(TypedDict):
-    has_process: bool
-    has_run: bool
-    ended_epoch: int | None
-
-
-class _Changed(TypedDict, total=False):
-    session_id: str | None
-    session_file: str | None
-    has_process: bool
-    has_run: bool
-    ended_epoch: int | None
-
-
-class Dialog(NamedTuple):
-    """An open question of an extension to the user."""
-
-    line: bytes
-    place: int
-    call: str | None
-    """The call of a tool that it is about."""
-    child: str
-    """The id of the sub-agent that has asked it; empty: the agent has."""
 
 
 class NamedClient:
@@ -139,56 +85,6 @@ class AgentConnection(Protocol):
         ...
 
 
-class ReadSlots:
-    """Which reads the process has at once, those of all clients together.
-
-    A client that sends thousands in one go would have all others wait behind them in the pipe. With slots it has one
-    more command that waits, as each of the others, and they take turns.
-    """
-
-    def __init__(self) -> None:
-        """All are free."""
-        self._free = trio.Semaphore(_MAX_READS)
-        self._held: set[int] = set()
-
-    async def take(self) -> bool:
-        """Wait for a slot; return whether there was one in time.
-
-        A read may be deferred by the agent until a client has sent something, which may be behind this command.
-        """
-        try:
-            self._free.acquire_nowait()
-        except trio.WouldBlock:
-            with trio.move_on_after(_MAX_READ_WAIT_S):
-                await self._free.acquire()
-                return True
-            return False
-        return True
-
-    def hold(self, number: int | None) -> None:
-        """Keep the slot until the command of this number is answered."""
-        if number is None:
-            self.give_back()
-        else:
-            self._held.add(number)
-
-    def answered(self, number: int | None) -> None:
-        """Free the slot of a command."""
-        if number in self._held:
-            self._held.remove(number)
-            self.give_back()
-
-    def give_back(self) -> None:
-        """Free a slot that is not held."""
-        self._free.release()
-
-    def give_up(self) -> None:
-        """Free all slots that are held: the process has ended."""
-        while self._held:
-            self._held.pop()
-            self.give_back()
-
-
 class HostedAgent:
     """One agent, with or without a process."""
 
@@ -227,18 +123,20 @@ class HostedAgent:
         """Of the program that its process runs."""
         self._surroundings = surroundings
         self.followers = Followers(nursery, surroundings.elapsed_s)
-        self.details = details or _read_details(folder)
+        self._details = DetailsStore(
+            folder, surroundings.system, nursery, details, lambda: bool(self.journal.epoch and self._is_known)
+        )
         self.journal = Journal(
             folder,
             retained_bytes=journal_bytes,
             published=self.followers.publish,
-            shows_resolved=self.details.profile not in _WITHOUT_RESOLVED,
+            shows_resolved=self.details.profile not in WITHOUT_RESOLVED,
             surroundings=surroundings,
         )
         self.flags: tuple[str, ...] = ()
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
         self.connections: dict[int, AgentConnection] = {}
-        self.dialogs: dict[str, Dialog] = {}
+        self.dialogs = OpenDialogs(self.journal)
         self.summary = AgentSummary()
         self.is_running_turns = False
         self.last_activity = surroundings.wall_time_s()
@@ -287,17 +185,14 @@ class HostedAgent:
         self._stderr = ""
         """The end of what it has written there."""
         self._stopped_with: Ended | None = None
-        is_new = details is not None or not os.path.exists(os.path.join(folder, _DETAILS_NAME))
-        self._unsaved = {_DETAILS_NAME, _RUN_NAME} if is_new else set[str]()
-        """The files of the details that are missing or older, and not on their way to the disk."""
-        self._is_kept = not is_new
-        """Whether there are details on the disk."""
-        self._unsaved_text = ""
-        """Why there are none, or older ones."""
-        self._flushing = trio.Lock()
         self._supervisor = supervise(self)
 
     # Life.
+
+    @property
+    def details(self) -> AgentDetails:
+        """What is kept of it."""
+        return self._details.current
 
     @property
     def state(self) -> Life:
@@ -397,9 +292,8 @@ class HostedAgent:
         self._status = None
         self._is_known = False
         # The process that has ended may have replaced its session since it was asked.
-        named = _with_named(self.folder, self.details)
-        self._keep_details(session_id=named.session_id, session_file=named.session_file)
-        arguments = (*resumed(start.arguments, self.details), "--hosted", os.path.join(self.folder, _NAMING_NAME))
+        self._details.take_named()
+        arguments = (*resumed(start.arguments, self.details), "--hosted", self._details.naming_path)
         if reason == "crash" and self._on_crash == "continue":
             arguments = (*_CONTINUES_QUEUE, *arguments)
         return start._replace(arguments=arguments)
@@ -412,7 +306,7 @@ class HostedAgent:
         self._is_known = False
         self._work = trio.CancelScope()
         self._has_read_all = trio.Event()
-        self._keep_details(has_process=True, has_run=self._was_interrupted)
+        self._details.change(has_process=True, has_run=self._was_interrupted)
         self._nursery.start_soon(self._attend, process, name=f"agent {self.name}")
         self._process_changed.unpark_all()
 
@@ -433,12 +327,12 @@ class HostedAgent:
         self._was_interrupted, self.is_running_turns = self.is_running_turns, False
         # What the next epoch has to report: this host may not live to begin it.
         is_kept = self._is_complete and await trio.to_thread.run_sync(self.journal.flush)
-        self._keep_details(
+        self._details.change(
             has_process=not is_kept,
             has_run=self._was_interrupted,
             ended_epoch=self.journal.epoch if is_kept else self.details.ended_epoch,
         )
-        self.dialogs.clear()
+        self.dialogs.forget()
         self._offers.forget()
         self.summary.forget_children()
         self._asked.clear()
@@ -482,7 +376,7 @@ class HostedAgent:
 
     def is_quiet(self) -> bool:
         """Return whether nothing is in progress: no command, no run, no dialog."""
-        return not (self._router.open or self._left or self.is_running_turns or self.needs_input)
+        return not (self._router.open or self._left or self.is_running_turns or self.dialogs)
 
     async def wait_started(self) -> None:
         """Wait until the process has loaded its extensions, without which it may not start, or there is no process.
@@ -559,10 +453,10 @@ class HostedAgent:
         """
         self._asked_again.clear()
         await self._ask_state()
-        if not self._is_kept:  # of a new agent; later ones have their session named before it is used
+        if not self._details.is_kept:  # of a new agent; later ones have their session named before it is used
             await self.wait_known()
-            if not await self._flush_details() and self.is_persistent and self.state == "running":
-                self.stop(Ended(EXIT_FAILED, self._unsaved_text))
+            if not await self._details.flush() and self.is_persistent and self.state == "running":
+                self.stop(Ended(EXIT_FAILED, self._details.problem))
                 return
         while self._left:  # what is not reached before this process ends, too, is left for the next one
             command, kept = self._left.pop(0)
@@ -724,7 +618,7 @@ class HostedAgent:
 
     def _is_decided_by_session(self, name: str) -> bool:
         """Return whether the agent recognises a command of this name that is sent to its next process again."""
-        return name in routing.REPEATABLE and self.details.profile not in _WITHOUT_NAMES
+        return name in routing.REPEATABLE and self.details.profile not in WITHOUT_NAMES
 
     def join(self, name: str, connection: int) -> NamedClient:
         """Let a connection be that of a named client; a former one ends. Blocking.
@@ -787,11 +681,9 @@ class HostedAgent:
     async def _answer_dialog(self, command: RoutedCommand, line: bytes) -> None:
         """Forward the first answer; later ones are ignored."""
         identity = command.fields.get("id")
-        if isinstance(identity, str) and self.dialogs.pop(identity, None) is not None:
+        if self.dialogs.close(identity):
             await self._send(line + b"\n")
-            fields = {"type": "extension_ui_resolved", "id": identity, "reason": "answered"}
-            record = json.dumps(fields, separators=(",", ":"))
-            self.journal.append(self.journal.next_event() + record.encode("ascii")[1:] + b"\n", 1)
+            self.dialogs.report_answered(identity)
 
     def left(self, connection: int) -> None:
         """Take notice that a connection has ended: with it ends what its client has offered."""
@@ -882,7 +774,7 @@ class HostedAgent:
             if response is not None:
                 responses.append((response, self.journal.end + size))
         if self.details.has_run and not self.is_running_turns:
-            self._keep_details(has_run=False)  # before any client sees the end of the run
+            self._details.change(has_run=False)  # before any client sees the end of the run
         if size:  # more than responses to the host
             self.last_activity = self._surroundings.wall_time_s()
             self.journal.append(b"".join(pieces), events, None if events else to)
@@ -904,7 +796,7 @@ class HostedAgent:
 
     def _event(self, line: bytes, place: int) -> bytes:
         kind = routing.record_type(line)
-        if kind == b"extension_ui_resolved" and not self._take_back(line):
+        if kind == b"extension_ui_resolved" and not self.dialogs.take_back(line):
             return b""
         if kind in _NOTED:
             self._note(kind, line, place)
@@ -918,40 +810,21 @@ class HostedAgent:
             self.summary.follow(kind, line)
         elif kind == b"agent_start":
             self.is_running_turns = True
-            self._keep_details(has_run=True)  # before any client sees it
+            self._details.change(has_run=True)  # before any client sees it
         elif kind in (b"agent_settled", b"agent_end"):
-            self.is_running_turns = kind == b"agent_end" and self.details.profile not in _WITHOUT_SETTLED
+            self.is_running_turns = kind == b"agent_end" and self.details.profile not in WITHOUT_SETTLED
         elif kind == b"session_changed":
             fields = routing.parse_record(line)
-            self._keep_session(fields)  # before any client sees it, or attaches behind it
+            self._details.take_session(fields)  # before any client sees it, or attaches behind it
             if fields.get("by") == "extension":
                 self._nursery.start_soon(self._ask_state)  # of a client's command the answer has it asked
         elif kind == b"extension_ui_request":
-            fields = routing.parse_record(line)
-            identity = fields.get("id")
-            if fields.get("method") in DIALOG_METHODS and isinstance(identity, str):
-                while len(self.dialogs) >= _MAX_DIALOGS:
-                    del self.dialogs[next(iter(self.dialogs))]
-                call = fields.get("toolCallId")
-                child = str(fields.get("title")).rpartition(ASKED_BY)
-                self.dialogs[identity] = Dialog(
-                    line, place, call if isinstance(call, str) else None, child[2] if child[1] else ""
-                )
-
-    def _take_back(self, line: bytes) -> bool:
-        """Follow the end of a dialog; return whether it was open: if not, clients have the answer that has ended it."""
-        identity = routing.parse_record(line).get("id")
-        return isinstance(identity, str) and self.dialogs.pop(identity, None) is not None
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether a dialog waits for an answer."""
-        return bool(self.dialogs)
+            self.dialogs.note(line, place)
 
     @property
     def children(self) -> Sequence[Mapping[str, JsonValue]]:
         """The sub-agents that work, and whether a question of each waits for an answer."""
-        asking = {dialog.child for dialog in self.dialogs.values()}
+        asking = self.dialogs.asking
         return [{**each, "needsInput": each["agentId"] in asking} for each in self.summary.children]
 
     async def cancel_child(self, agent_id: str) -> str | None:
@@ -981,10 +854,6 @@ class HostedAgent:
         number = self._reserve(routing.WAIT, lambda answer: self.summary.started_ended(identity, answer))
         command = {"type": routing.WAIT, "agentId": identity, "id": routing.own_id(number)}
         self._nursery.start_soon(self._send, json.dumps(command).encode("ascii") + b"\n")
-
-    def open_dialogs(self, place: int) -> list[bytes]:
-        """Return the dialogs that were asked before a place of the journal and wait for an answer."""
-        return [dialog.line for dialog in self.dialogs.values() if dialog.place < place]
 
     def _answered(self, response: RoutedResponse, place: int) -> None:
         self._reads.answered(response.number)
@@ -1018,21 +887,14 @@ class HostedAgent:
     def _take_state(self, data: Mapping[str, JsonValue]) -> None:
         if self.summary.take_state(data):
             self._nursery.start_soon(self._ask_totals)
-        self._keep_session(data)
+        self._details.take_session(data)
         if not self._is_known:
             self._nursery.start_soon(self.wait_started)
         self._is_known = True
-        if self._takes_commands and _DETAILS_NAME in self._unsaved:  # else that is awaited
-            self._nursery.start_soon(self._flush_details)
+        if self._takes_commands and self._details.is_unsaved:  # else that is awaited
+            self._nursery.start_soon(self._details.flush)
         self._process_changed.unpark_all()
         self._supervisor.answered()
-
-    def _keep_session(self, named: Mapping[str, JsonValue]) -> None:
-        identity, file = named.get("sessionId"), named.get("sessionFile")
-        self._keep_details(
-            session_id=identity if isinstance(identity, str) else None,
-            session_file=file if isinstance(file, str) and file else None,
-        )
 
     def _hold(self, held: list[bytes], data: bytes) -> None:
         """Keep the first lines of a new process until its state is known, which the first record of the epoch holds."""
@@ -1108,120 +970,6 @@ class HostedAgent:
             if number in to if to is not None else not connection.has_cursors:
                 connection.finish(self.journal.end, Ended(EXIT_LOST, "a record is too long for the host"))
 
-    # What is kept.
-
-    def _keep_details(self, **changed: Unpack[_Changed]) -> None:
-        """Change what is needed to list the agent, to start it when a client brings its environment, and to report it.
-
-        Every process, new session, and beginning and end of a run changes it, but no other record. What the run has
-        changed is written at once, the rest by a task that flushes it.
-        """
-        former, self.details = self.details, self.details._replace(**changed)
-        if _RUN_NAME in self._unsaved or _of_run(former) != _of_run(self.details):
-            self._unsaved.add(_RUN_NAME)
-            if self._write_file(_RUN_NAME, _of_run(self.details), is_flushed=False) is None:
-                self._unsaved.discard(_RUN_NAME)
-        if former._replace(**_of_run(self.details)) != self.details or _DETAILS_NAME in self._unsaved:
-            self._unsaved.add(_DETAILS_NAME)
-            if self.journal.epoch and self._is_known:
-                self._nursery.start_soon(self._flush_details)
-
-    async def _flush_details(self) -> bool:
-        """Bring to the disk what is known of the agent, if it has changed; return whether it is there.
-
-        A disk that fails is tried again later.
-        """
-        async with self._flushing:
-            while _DETAILS_NAME in self._unsaved:
-                self._unsaved.discard(_DETAILS_NAME)
-                content = self.details._asdict()
-                problem: str | None = "its process has ended"  # where this is cancelled
-                try:
-                    problem = await trio.to_thread.run_sync(self._write_file, _DETAILS_NAME, content)
-                finally:
-                    if problem is not None:
-                        self._unsaved.add(_DETAILS_NAME)
-                        self._unsaved_text = f"the host can't keep which session the agent has: {problem}"
-                if problem is not None:
-                    return False
-                self._is_kept = True
-        return True
-
-    def _write_file(self, name: str, content: Mapping[str, object], *, is_flushed: bool = True) -> str | None:
-        """Replace a file of the agent; return why the disk does not take it, or None. Blocking."""
-        path, system = os.path.join(self.folder, name), self._surroundings.system
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            descriptor = system.open(f"{path}.new", flags, FILE_MODE)
-            try:
-                data = json.dumps(content).encode("ascii")
-                if system.write(descriptor, data) < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)  # a full disk takes a part
-                if is_flushed:
-                    system.fsync(descriptor)
-            finally:
-                system.close(descriptor)
-            system.rename(f"{path}.new", path)
-            if is_flushed:
-                flush_names(self.folder, system)
-        except OSError as error:
-            with suppress(OSError):
-                system.unlink(f"{path}.new")
-            problem = f"{path}: {error.strerror}"
-            _log.warning("%s", problem)
-            return problem
-        return None
-
-
-def truncated(begin: Cursor, end: Cursor) -> bytes:
-    """Return the record that reports that the events between two cursors are gone."""
-    record = {"type": "truncated", "from": str(begin), "to": str(end)}
-    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def resumed(arguments: Sequence[str], details: AgentDetails) -> tuple[str, ...]:
-    """Return an agent's arguments for its next process, which continues the session of the former one. Blocking.
-
-    A session without a message has no file yet: it is begun again under its id, in the same file. The lease of that
-    decides between this process and one of a former host, which may still read a message that it was sent.
-    """
-    if details.session_file is None or details.session_id is None:
-        return tuple(arguments)
-    kept = [word for name, words in _named_words(arguments) if name not in _CHOOSES_SESSION for word in words]
-    kept += ["--session", details.session_file]
-    return tuple(kept) if os.path.exists(details.session_file) else (*kept, "--session-id", details.session_id)
-
-
-def other_options(ones: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Return the options in which two command lines differ, each by its first name and without its value."""
-    one, other = _option_values(ones), _option_values(others)
-    return tuple(name for name in dict.fromkeys((*one, *other)) if one.get(name) != other.get(name))
-
-
-def _option_values(arguments: Sequence[str]) -> dict[str, list[str]]:
-    options = {name: option for option in OPTIONS for name in option.names}
-    values: dict[str, list[str]] = {}
-    latest = ""
-    for name, words in _named_words(arguments):
-        option = options.get(name)
-        if option is None and not name.startswith("-"):  # perhaps the value of an extension's option
-            values.setdefault(latest, []).append(words[0])
-            continue
-        latest = name if option is None else option.names[0]
-        value = words[1] if len(words) > 1 else words[0].partition("=")[2]
-        former = values.get(latest, []) if option is None or option.repeats else []
-        values[latest] = [*former, value]
-    return values
-
-
-def _named_words(arguments: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the name of each option, with its words."""
-    takes_value = {name: option.takes_value() for option in OPTIONS for name in option.names}
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        yield word.partition("=")[0], [word, rest.pop(0)] if takes_value.get(word) and rest else [word]
-
 
 def _open(connection: int, command: RoutedCommand) -> OpenCommand:
     identity = json.dumps(command.identity).encode("ascii") if command.has_id and command.is_object else None
@@ -1232,80 +980,9 @@ def _lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
-def session_of(folder: str) -> str | None:
-    """Return the id of the session of the agent that has a folder; None: it had no process, or a file is damaged."""
-    return _read_details(folder).session_id
-
-
-def remove_agent(folder: str, system: "System") -> None:
-    """Remove what is kept about an agent that no host has open, as far as that is possible. Blocking.
-
-    What names its session goes last: a removal that is cut by a loss of power leaves an agent that is listed, and can
-    be removed again, not one of which nothing is known.
-    """
-    with suppress(OSError):
-        for entry in sorted(os.scandir(folder), key=lambda entry: (entry.name == _DETAILS_NAME, entry.name)):
-            if entry.is_dir(follow_symlinks=False):
-                remove_agent(entry.path, system)
-            else:
-                with suppress(OSError):
-                    system.unlink(entry.path)
-        system.rmdir(folder)
-
-
-def _of_run(details: AgentDetails) -> "_OfRun":
-    return {"has_process": details.has_process, "has_run": details.has_run, "ended_epoch": details.ended_epoch}
-
-
-def _read_details(folder: str) -> AgentDetails:
-    try:
-        value = json.loads(Path(folder, _DETAILS_NAME).read_bytes())
-        details = AgentDetails(**value)
-    except (OSError, ValueError, TypeError):
-        details = AgentDetails(cwd="/", profile="pi")
-    return _with_named(folder, _with_run(folder, details))
-
-
-def _with_run(folder: str, details: AgentDetails) -> AgentDetails:
-    """Return what is known of an agent with what its last process was doing; if that is lost, records may be, too."""
-    try:
-        match json.loads(Path(folder, _RUN_NAME).read_bytes()):
-            case {"has_process": bool(has_process), "has_run": bool(has_run), **others}:
-                ended = others.get("ended_epoch")
-                epoch = ended if isinstance(ended, int) else None
-                return details._replace(has_process=has_process, has_run=has_run, ended_epoch=epoch)
-            case _:
-                pass
-    except FileNotFoundError:  # of a former release, or nothing has been written
-        return details
-    except (OSError, ValueError):
-        pass
-    return details._replace(has_process=True)
-
-
-def _with_named(folder: str, details: AgentDetails) -> AgentDetails:
-    """Return what is known of an agent with the session that its process has named."""
-    try:
-        value = json.loads(Path(folder, _NAMING_NAME).read_bytes())
-    except (OSError, ValueError):
-        return details
-    match value:
-        case {"sessionId": str(session_id), "sessionFile": str(file)}:
-            return details._replace(session_id=session_id, session_file=file)
-        case _:
-            return details
-
-
-_WITHOUT_SETTLED: Final = frozenset({"seed", "0.5x", "0.18"})
-"""Profiles in which `agent_end` is the last record of a run."""
-_WITHOUT_NAMES: Final = _WITHOUT_SETTLED
-"""Profiles whose commands have neither `messageId` nor `by`, so that no process recognises a repeated one."""
-_WITHOUT_RESOLVED: Final = _WITHOUT_SETTLED
-"""Profiles without `extension_ui_resolved`, which only clients with cursors get."""
 _FIRST_SIGNAL_STATUS: Final = 126
 """Higher exit codes are those of a shell, or name a signal."""
 _CONTINUES_QUEUE: Final = ("--on-restore", "continue")
-_CHOOSES_SESSION: Final = frozenset({"--continue", "-c", "--session", "--fork", "--session-id"})
 _NOTED: Final = frozenset(
     {b"agent_start", b"agent_end", b"agent_settled", b"extension_ui_request", b"session_changed", *FOLLOWED}
 )

@@ -14,8 +14,8 @@ from typing import Final
 import trio
 
 from pinnace_rpc.host import routing
-from pinnace_rpc.host.agent import HostedAgent, NamedClient, truncated
-from pinnace_rpc.host.journal import Gap, JournalReader
+from pinnace_rpc.host.agent import HostedAgent, NamedClient
+from pinnace_rpc.host.journal import Gap, JournalReader, truncated
 from pinnace_rpc.host.locations import LocationError
 from pinnace_rpc.host.protocol import (
     EXIT_LOST,
@@ -211,7 +211,7 @@ class AttachedConnection:
                 opening = b"" if start.gap is None else truncated(since, start.gap)
         if self.has_cursors:
             opening = self._attached(replay) + opening
-        opening += b"".join(self._agent.open_dialogs(place))
+        opening += b"".join(self._agent.dialogs.before(place))
         return JournalReader(journal, place, self.number, cursor, has_cursors=self.has_cursors), opening
 
     def _attached(self, replay: str) -> bytes:

@@ -22,12 +22,14 @@ import trio
 import trio.lowlevel
 
 from pinnace_rpc.host import locations
-from pinnace_rpc.host.agent import AgentDetails, HostedAgent, other_options, remove_agent, resumed
+from pinnace_rpc.host.agent import HostedAgent
 from pinnace_rpc.host.agents.children import CHILDREN
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, AgentStarter, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
+from pinnace_rpc.host.command_lines import other_options, resumed
 from pinnace_rpc.host.connection import READ_BYTES, AttachedConnection
+from pinnace_rpc.host.details import AgentDetails, remove_agent
 from pinnace_rpc.host.journal import RETAINED_BYTES
 from pinnace_rpc.host.locations import HostLock, LocationError
 from pinnace_rpc.host.protocol import (
@@ -557,7 +559,7 @@ def _row(agent: HostedAgent) -> Mapping[str, object]:
         "tokens": summary.tokens,
         "cost": None if summary.cost is None else round(summary.cost, 6),
         "memory": resident_bytes(agent.pid),
-        "needsInput": agent.needs_input,
+        "needsInput": bool(agent.dialogs),
         "lastActivity": round(agent.last_activity * 1000),
         "journalBytes": agent.journal.size,
         "release": agent.release,

@@ -159,7 +159,7 @@ OF_HOST: Final = (
         "sleeps_at_work",
         "An agent is put to sleep while a command is open.",
         _AGENT,
-        "        return not (self._router.open or self._left or self.is_running_turns or self.needs_input)\n",
+        "        return not (self._router.open or self._left or self.is_running_turns or self.dialogs)\n",
         "        return True\n",
     ),
     _fault(
