@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 import trio
 
@@ -18,19 +18,22 @@ from pinnace_rpc.host import routing
 from pinnace_rpc.host.agents.lifecycle import Life
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, EpochReason, HostedProcess, OnCrash
 from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
+from pinnace_rpc.host.attached import AttachedConnections
 from pinnace_rpc.host.command_lines import resumed
 from pinnace_rpc.host.details import AgentDetails, DetailsStore
 from pinnace_rpc.host.dialogs import OpenDialogs
 from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, addressed, truncated
+from pinnace_rpc.host.named_clients import NamedClient, NamedClients
 from pinnace_rpc.host.offers import Offers
-from pinnace_rpc.host.profiles import WITHOUT_NAMES, WITHOUT_RESOLVED, WITHOUT_SETTLED
+from pinnace_rpc.host.open_commands import OpenCommands
+from pinnace_rpc.host.profiles import WITHOUT_RESOLVED, WITHOUT_SETTLED
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Ended
 from pinnace_rpc.host.read_slots import ReadSlots
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
 from pinnace_rpc.host.surroundings import OF_PROCESS, HostSurroundings
-from pinnace_rpc.host.table import CommandTable, lasting_id
+from pinnace_rpc.host.table import lasting_id
 from pinnace_spec.wire.json_text import JsonValue
 
 _log = logging.getLogger("pinnace.host")
@@ -43,52 +46,12 @@ _REST_S: Final = 1.0
 _HOST: Final = (0,)
 """The connection of the host's own commands, in the place of one that there is."""
 _SHUTTING_DOWN: Final = b'"errorCode":"shutting_down"'
-_NOT_SAVED: Final = b'"errorCode":"session_not_saved"'
-_RUN_TEXT: Final = "the agent's process ended before it answered; whether the command took effect is unknown"
-
-
-class NamedClient:
-    """A run of a client program that has given its name, and with it keeps its commands across connections."""
-
-    def __init__(self, table: CommandTable, connection: int) -> None:
-        """Begin with a connection."""
-        self.table = table
-        self.connection = connection
-        """The newest one; it may have ended."""
-        self.waiting: dict[str, int] = {}
-        """The connections that get the responses to commands that are kept and not answered, by the ids as JSON: each
-        time the one that has sent the command last."""
-
-
-class _Kept(NamedTuple):
-    """An open command that is in the table of its client."""
-
-    client: NamedClient
-    identity: JsonValue
-
-
-class AgentConnection(Protocol):
-    """A connection as its agent sees it."""
-
-    number: int
-    has_cursors: bool
-    client: NamedClient | None
-    last_read: float
-    """When the client last took something, in seconds since the epoch."""
-
-    def finish(self, place: int, ended: Ended) -> None:
-        """Write everything up to a place of the journal, and then the end. The first call counts."""
-        ...
-
-    def answered(self, place: int) -> None:
-        """Take notice of a response to this connection that ends at a place."""
-        ...
 
 
 class HostedAgent:
     """One agent, with or without a process."""
 
-    def __init__(  # noqa: PLR0913, PLR0915 - a line for each part
+    def __init__(  # noqa: PLR0913 - a line for each part
         self,
         name: str,
         folder: str,
@@ -135,7 +98,8 @@ class HostedAgent:
         )
         self.flags: tuple[str, ...] = ()
         """Those of the attach that started it, as they were given: an attach that comes again brings them, too."""
-        self.connections: dict[int, AgentConnection] = {}
+        self.connections = AttachedConnections(self.journal)
+        self.clients = NamedClients(folder, surroundings, self.connections)
         self.dialogs = OpenDialogs(self.journal)
         self.summary = AgentSummary()
         self.is_running_turns = False
@@ -144,14 +108,8 @@ class HostedAgent:
         """Since when an agent without a name has had no client, on trio's clock."""
         self._nursery = nursery
         self._on_crash = on_crash
-        self._router = Router()
-        self._clients: dict[str, NamedClient] = {}
-        self._kept: dict[int, _Kept] = {}
-        """The open commands that are in tables, by the host's number."""
-        self._left: list[tuple[OpenCommand, _Kept | None]] = []
-        """Commands that a process has not answered, which has ended."""
-        self._asked_again: set[int] = set()
-        """Those of them that the current process has been asked, by the host's number."""
+        self.router = Router()
+        self.open_commands = OpenCommands(self.router, self.connections, self.details.profile)
         self._takes_commands = False
         self._process: HostedProcess | None = None
         self._process_changed = trio.lowlevel.ParkingLot()
@@ -171,8 +129,6 @@ class HostedAgent:
         self._offers = Offers()
         self._held: list[bytes] | None = None
         """What a process that is not the first one has written before the host knows its state."""
-        self._long: RoutedResponse | None = None
-        """The response that a line is which is too long for the memory."""
         self._long_to: Collection[int] | None = None
         """The connections that the event gets which such a line is; None: all."""
         self._reason: EpochReason = "host"
@@ -243,9 +199,7 @@ class HostedAgent:
     def close(self) -> None:
         """Close its files; it has no process, and gets none any more."""
         self.journal.close()
-        for client in self._clients.values():
-            if self._is_gone(client):
-                client.table.close()
+        self.clients.close()
 
     async def wait_over(self) -> None:
         """Wait until there is no process and none will be started."""
@@ -338,24 +292,16 @@ class HostedAgent:
         self._asked.clear()
         self._process_changed.unpark_all()
         self._reads.give_up()
-        for number, command in self._router.give_up():
-            self._left.append((command, None if number is None else self._kept.pop(number, None)))
+        self.open_commands.process_ended()
         if process is not None:
             await trio.aclose_forcefully(process.stdin)
             await trio.aclose_forcefully(process.stdout)
 
     def will_be_replaced(self) -> None:
         """Keep what the next process can be asked again, and send clients away that do not know what an epoch is."""
-        left, self._left = self._left, []
-        for command, kept in left:
-            if command.line is None:
-                self._give_up(command, kept, is_last=False)
-            elif kept is not None or command.connection in self.connections:  # else no client waits for the answer
-                self._left.append((command, kept))
-        for connection in tuple(self.connections.values()):
-            if not connection.has_cursors:
-                ended = Ended(EXIT_LOST, "the agent's process was replaced; attach again")
-                connection.finish(self.journal.end, ended)
+        self.open_commands.will_be_replaced()
+        ended = Ended(EXIT_LOST, "the agent's process was replaced; attach again")
+        self.connections.finish(ended, has_cursors=False)
 
     def fell_asleep(self, error: str | None) -> None:
         """End the connections as the process has ended."""
@@ -376,7 +322,7 @@ class HostedAgent:
 
     def is_quiet(self) -> bool:
         """Return whether nothing is in progress: no command, no run, no dialog."""
-        return not (self._router.open or self._left or self.is_running_turns or self.dialogs)
+        return not (self.open_commands or self.is_running_turns or self.dialogs)
 
     async def wait_started(self) -> None:
         """Wait until the process has loaded its extensions, without which it may not start, or there is no process.
@@ -388,7 +334,7 @@ class HostedAgent:
             await self._process_changed.park()
         number = self._probe
         if number is None and self._takes_commands:
-            number = self._probe = self._router.reserve(OpenCommand(0, "switch_session", None))
+            number = self._probe = self.router.reserve(OpenCommand(0, "switch_session", None))
             command = {"type": "switch_session", "sessionPath": os.path.join(self.folder, "none"), "id": own_id(number)}
             await self._send(json.dumps(command).encode("ascii") + b"\n")
         while number is not None and number == self._probe and not (self._has_started or self._is_over):
@@ -408,25 +354,9 @@ class HostedAgent:
         return not state.get("extensionsAtWork")
 
     def _end_connections(self, ended: Ended) -> None:
-        left, self._left = self._left, []
-        for command, kept in left:
-            self._give_up(command, kept, is_last=True)
-        for connection in tuple(self.connections.values()):
-            connection.finish(self.journal.end, self._stopped_with or ended)
+        self.open_commands.give_up()
+        self.connections.finish(self._stopped_with or ended)
         self._process_changed.unpark_all()
-
-    def _give_up(self, command: OpenCommand, kept: "_Kept | None", *, is_last: bool) -> None:
-        """Answer a command whose process has ended."""
-        if is_last:
-            answer = routing.failure(command, _RUN_TEXT, "agent_restarted", outcome="unknown")
-        else:
-            answer = routing.failure(command, _RUN_TEXT, "outcome_unknown")
-        if kept is not None:
-            if self._is_decided_by_session(command.name):
-                kept.client.table.interrupt(kept.identity)  # a repetition is decided by the session
-            else:
-                kept.client.table.answer(kept.identity, answer)
-        self._append_response(command.connection, answer)
 
     async def _attend(self, process: HostedProcess) -> None:
         """Serve a process until everything that it has written is read, or for as long as that matters."""
@@ -436,8 +366,7 @@ class HostedAgent:
             with self._work:
                 if not await self.journal.begin_epoch():
                     lost = Ended(EXIT_LOST, "the disk does not take the journal of the agent; attach again")
-                    for connection in [each for each in self.connections.values() if each.has_cursors]:
-                        connection.finish(self.journal.end, lost)
+                    self.connections.finish(lost, has_cursors=True)
                 self._held = None if is_first else []
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._begin_taking)
@@ -451,20 +380,16 @@ class HostedAgent:
 
         It ends instead if the next host would not know the session (R-HST-10).
         """
-        self._asked_again.clear()
+        self.open_commands.process_began()
         await self._ask_state()
         if not self._details.is_kept:  # of a new agent; later ones have their session named before it is used
             await self.wait_known()
             if not await self._details.flush() and self.is_persistent and self.state == "running":
                 self.stop(Ended(EXIT_FAILED, self._details.problem))
                 return
-        while self._left:  # what is not reached before this process ends, too, is left for the next one
-            command, kept = self._left.pop(0)
+        while (left := self.open_commands.ask_again()) is not None:
+            number, command = left
             assert command.line is not None
-            number = self._router.reserve(command)
-            self._asked_again.add(number)
-            if kept is not None:
-                self._kept[number] = kept
             before, members = self._offered(command.connection, command.name, command.line)
             await self._send(before + routing.with_members(command.line, {**members, "id": routing.own_id(number)}))
         self._takes_commands = True
@@ -472,38 +397,45 @@ class HostedAgent:
 
     # Commands.
 
-    async def send(self, attached: AgentConnection, command: RoutedCommand, line: bytes) -> None:
-        """Give a command to the process; wait while there is none yet, or the pipe is full."""
+    async def send(self, connection: int, named: NamedClient | None, command: RoutedCommand, line: bytes) -> None:
+        """Give a command of a connection to the process; wait while there is none yet, or the pipe is full.
+
+        Args:
+            connection: Where it comes from.
+            named: The client, if it has given its name.
+            command: As it was read.
+            line: As it came, without its LF.
+        """
         if command.name == "extension_ui_response":
             await self._answer_dialog(command, line)
             return
         if command.name == "client_response":
-            if attached.number == self._offers.serves_files:  # the others have offered nothing
+            if connection == self._offers.serves_files:  # the others have offered nothing
                 await self._send(line + b"\n")
             return
         members: dict[str, object] = {}
         if command.name == "hello" and (profile := command.fields.get("protocol")) is not None:
             if profile != self.details.profile:
                 text = f"the protocol of this agent is {self.details.profile}, fixed at its start"
-                self.refuse(attached.number, command, text, "profile_fixed")
+                self.open_commands.refuse(connection, command, text, "profile_fixed")
                 return
             # It is no longer the process's first command.
             members["protocol"] = None
-        client = attached.client if command.is_object and command.identity is not None else None
+        client = named if command.is_object and command.identity is not None else None
         # A key is not pressed again, so it need not be kept.
         if client is None or command.name in routing.SAFE or command.name == "ui_surface_input":
             if command.name == "clear_queue" and command.fields.get("by") is None:
                 # Not the host's id, which will be used again.
                 members["by"] = lasting_id(self._surroundings.system.urandom(16).hex(), None)
-            await self._give(attached.number, None, command, line, members)
+            await self._give(connection, None, command, line, members)
             return
         # What is kept as begun is executed, whatever becomes of the connection: a repetition counts on that.
         with trio.CancelScope(shield=True):  # until the process takes commands, or there is none
-            if await self._keep(attached.number, client, command):
+            if await self.open_commands.begin(connection, client, command):
                 name = "messageId" if command.name in routing.MESSAGES else "by"
                 if command.name in routing.REPEATABLE and command.fields.get(name) is None:
                     members[name] = lasting_id(client.table.client, command.identity)
-                await self._give(attached.number, client, command, line, members)
+                await self._give(connection, client, command, line, members)
 
     async def _give(
         self,
@@ -527,18 +459,15 @@ class HostedAgent:
         if not self._takes_commands:
             if has_slot:
                 self._reads.give_back()
-            answer = routing.failure(_open(connection, command), "the agent has ended", "shutting_down")
-            if client is not None:
-                client.table.answer(command.identity, answer)
-            self._append_response(connection, answer)
+            self.open_commands.refuse(connection, command, "the agent has ended", "shutting_down", client)
             return
         is_repeatable = command.name in routing.SAFE or (
-            client is not None and self._is_decided_by_session(command.name)
+            client is not None and self.open_commands.is_decided_by_session(command.name)
         )
         before, changed = self._offered(connection, command.name, line)
-        number, sent = self._router.add(connection, command, line, {**members, **changed}, is_repeatable=is_repeatable)
+        number, sent = self.router.add(connection, command, line, {**members, **changed}, is_repeatable=is_repeatable)
         if client is not None and number is not None:
-            self._kept[number] = _Kept(client, command.identity)
+            self.open_commands.given(number, client, command.identity)
         if has_slot:
             self._reads.hold(number)
         await self._send(before + sent)
@@ -557,107 +486,6 @@ class HostedAgent:
         """Return the line of a `hello` of the host's own."""
         number = self._reserve("hello", lambda _data: None)
         return json.dumps({"type": "hello", "id": own_id(number), **fields}).encode("ascii") + b"\n"
-
-    async def _keep(self, connection: int, client: NamedClient, command: RoutedCommand) -> bool:
-        """Note a command of a named client before it is executed; return whether it is to be executed."""
-        table, identity = client.table, command.identity
-        is_decided = self._is_decided_by_session(command.name)
-        is_lasting = command.name in routing.REPEATABLE or command.name in routing.SAFE
-        match table.look_up(identity, command.fields, is_lasting=is_lasting):
-            case "answered":
-                try:
-                    answer = table.response(identity)
-                except OSError as error:
-                    text = f"the response can't be read any more: {error.strerror}"
-                    answer = routing.failure(_open(connection, command), text, "outcome_unknown")
-                self._append_response(connection, answer)
-                return False
-            case "in progress":
-                self._await_response(client, identity, connection)
-                return False
-            case "reused":
-                self.refuse(connection, command, "another command of this client had this id", "id_reused")
-                return False
-            case "begun":
-                if is_decided:
-                    table.reopen(identity)
-                    client.waiting[json.dumps(identity)] = connection
-                    return True
-                answer = routing.failure(_open(connection, command), _RUN_TEXT, "outcome_unknown")
-                table.answer(identity, answer)
-                self._append_response(connection, answer)
-                return False
-            case "new":
-                client.waiting[json.dumps(identity)] = connection  # first: a repetition may come while this waits
-                try:
-                    await table.begin(identity, command.fields, is_synced=not is_decided)
-                except OSError as error:
-                    connection = client.waiting.pop(json.dumps(identity), connection)
-                    if is_decided:
-                        return True  # the agent recognises it
-                    text = f"the command can't be kept, and so is not executed: {error.strerror}"
-                    self.refuse(connection, command, text, "io_error")
-                    return False
-                return True
-
-    def _await_response(self, client: NamedClient, identity: JsonValue, connection: int) -> None:
-        """Let a connection get the response to a command in progress, which it has repeated: it, and no other one."""
-        kept = _Kept(client, identity)
-        for number, each in self._kept.items():
-            if each == kept:
-                if (long := self._long) is not None and long.number == number:  # it is being read
-                    self._long = long._replace(command=long.command._replace(connection=connection))
-                else:
-                    self._router.give_to(number, connection)
-                return
-        for place, (command, each_left) in enumerate(self._left):
-            if each_left == kept:
-                self._left[place] = command._replace(connection=connection), each_left
-                return
-        client.waiting[json.dumps(identity)] = connection  # it waits for the agent to take commands
-
-    def _is_decided_by_session(self, name: str) -> bool:
-        """Return whether the agent recognises a command of this name that is sent to its next process again."""
-        return name in routing.REPEATABLE and self.details.profile not in WITHOUT_NAMES
-
-    def join(self, name: str, connection: int) -> NamedClient:
-        """Let a connection be that of a named client; a former one ends. Blocking.
-
-        A command of the former one that is not answered yet is answered to a connection that repeats it: each gets one
-        response to each command that it has sent, and no other.
-
-        Raises:
-            LocationError, OSError: The table of the client's commands can't be used.
-        """
-        for each in [each for each, client in self._clients.items() if self._is_gone(client)]:
-            self._clients.pop(each).table.close()
-        around, client = self._surroundings, self._clients.get(name)
-        if client is None:
-            client = self._clients[name] = NamedClient(
-                CommandTable(self.folder, name, around.system, around.boot()), connection
-            )
-            return client
-        client.table.is_known = True
-        former, client.connection = client.connection, connection
-        if (attached := self.connections.get(former)) is not None:
-            attached.finish(self.journal.end, Ended(EXIT_LOST, "another connection of this client has replaced this"))
-        return client
-
-    def has_connected(self, name: str) -> bool:
-        """Return whether a named client has a connection, which another one of it would replace."""
-        client = self._clients.get(name)
-        return client is not None and client.connection in self.connections
-
-    def _is_gone(self, client: NamedClient) -> bool:
-        return client.connection not in self.connections and not client.table.has_open()
-
-    def refuse(self, connection: int, command: RoutedCommand, text: str, code: str) -> None:
-        """Answer a command without the agent."""
-        self._append_response(connection, routing.failure(_open(connection, command), text, code))
-
-    def open_commands(self, connection: int) -> int:
-        """Return how many commands of a connection are not answered."""
-        return self._router.count(connection)
 
     async def _send(self, line: bytes) -> None:
         """Write a line to the process, all of it: the connection that it came from may end meanwhile.
@@ -687,6 +515,7 @@ class HostedAgent:
 
     def left(self, connection: int) -> None:
         """Take notice that a connection has ended: with it ends what its client has offered."""
+        self.connections.remove(connection)
         self._offers.leave(connection)
         self._nursery.start_soon(self._withdraw)
 
@@ -705,7 +534,7 @@ class HostedAgent:
 
     def _reserve(self, name: str, take: Callable[[Mapping[str, JsonValue]], None]) -> int:
         """Return a number for a read of the host's own; `take` gets the data of its response."""
-        number = self._router.reserve(OpenCommand(0, name, None))
+        number = self.router.reserve(OpenCommand(0, name, None))
         self._asked[number] = lambda record: take(routing.member(record, "data"))
         return number
 
@@ -754,12 +583,7 @@ class HostedAgent:
         to: set[int] = set()
         responses: list[tuple[RoutedResponse, int]] = []
         for line in data.splitlines(keepends=True) if b"\r" not in data else _lines(data):
-            response = self._router.take(line)
-            if response is not None and response.number in self._asked_again:
-                response = self._decided(response)
-            if response is not None and response.number in self._kept:
-                kept = self._kept.pop(response.number)
-                kept.client.table.answer(kept.identity, response.line)
+            response = self.open_commands.take(line)
             piece, addressees = b"", self._offers.audience(line) if response is None else None
             if response is not None:
                 if response.command.connection in self.connections:
@@ -781,19 +605,6 @@ class HostedAgent:
         for response, place in responses:
             self._answered(response, place)
 
-    def _decided(self, response: RoutedResponse) -> RoutedResponse:
-        """Return what the client is answered to a command that a former process was asked, too.
-
-        A message that this process can't bring to the disk may be in the session: the former one may have taken it.
-        """
-        assert response.number is not None
-        self._asked_again.discard(response.number)
-        if _NOT_SAVED not in response.line:
-            return response
-        if (kept := self._kept.pop(response.number, None)) is not None:
-            kept.client.table.interrupt(kept.identity)  # a repetition is decided by the session
-        return response._replace(line=routing.failure(response.command, _RUN_TEXT, "outcome_unknown"))
-
     def _event(self, line: bytes, place: int) -> bytes:
         kind = routing.record_type(line)
         if kind == b"extension_ui_resolved" and not self.dialogs.take_back(line):
@@ -801,7 +612,7 @@ class HostedAgent:
         if kind in _NOTED:
             self._note(kind, line, place)
         if kind == b"bash_execution_update":
-            line = self._router.event(line)
+            line = self.router.event(line)
         return self.journal.next_event() + line[1:]
 
     def _note(self, kind: bytes, line: bytes, place: int) -> None:
@@ -835,7 +646,7 @@ class HostedAgent:
             answers.append(record)
             self._process_changed.unpark_all()
 
-        number = self._router.reserve(OpenCommand(0, "cancel_agent", None))
+        number = self.router.reserve(OpenCommand(0, "cancel_agent", None))
         self._asked[number] = take
         command = {"type": "cancel_agent", "agentId": agent_id, "id": own_id(number)}
         await self._send(json.dumps(command).encode("ascii") + b"\n")
@@ -875,12 +686,6 @@ class HostedAgent:
             self._follow_started(routing.member(routing.parse_record(response.line), "data"))
         if name in routing.REPLACEMENTS:
             self._nursery.start_soon(self._ask_state)
-
-    def _append_response(self, connection: int, line: bytes) -> None:
-        attached = self.connections.get(connection)
-        if attached is not None:
-            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))
-            attached.answered(self.journal.end)
 
     # The state of a process that has begun.
 
@@ -930,16 +735,16 @@ class HostedAgent:
     def _begin_long(self, head: bytes) -> None:
         self.last_activity = self._surroundings.wall_time_s()
         self._release_held()
-        self._long = self._router.take(head)
-        self._long_to = self._offers.audience(head) if self._long is None else (self._long.command.connection,)
+        response = self.open_commands.begin_long(head)
+        self._long_to = self._offers.audience(head) if response is None else (response.command.connection,)
         if self._long_to is None:
             self.journal.begin_spool(self.journal.next_event() + head[1:], 1)
         else:
-            line = head if self._long is None else self._long.line
+            line = head if response is None else response.line
             self.journal.begin_spool(addressed(self._long_to or _HOST) + line, 0)
 
     def _end_long(self) -> None:
-        response, self._long = self._long, None
+        response = self.open_commands.end_long()
         to, self._long_to = self._long_to, None
         length = self.journal.spooled_bytes
         if length is None:
@@ -949,9 +754,7 @@ class HostedAgent:
         else:
             if response is not None:
                 to = (response.command.connection,)  # another one may have repeated the command
-                if response.number in self._kept:
-                    kept = self._kept.pop(response.number)
-                    kept.client.table.answer(kept.identity, routing.without_data(response))
+                self.open_commands.keep_without_data(response)
             to = to or _HOST
             self.journal.end_spool(addressed(to, length - len(addressed(to))), to)
             if response is not None:
@@ -961,19 +764,14 @@ class HostedAgent:
         """Report a line that neither the disk nor the memory takes; an event has no number unless it is for all."""
         if response is not None:
             line = routing.failure(response.command, "the response is too long for the host", "outcome_unknown")
-            self._append_response(response.command.connection, line)
+            self.connections.answer(response.command.connection, line)
             return
         if to is None:
             cursor = self.journal.cursor
             self.journal.append(truncated(cursor._replace(seq=cursor.seq - 1), cursor))
-        for number, connection in tuple(self.connections.items()):
-            if number in to if to is not None else not connection.has_cursors:
+        for connection in self.connections:
+            if connection.number in to if to is not None else not connection.has_cursors:
                 connection.finish(self.journal.end, Ended(EXIT_LOST, "a record is too long for the host"))
-
-
-def _open(connection: int, command: RoutedCommand) -> OpenCommand:
-    identity = json.dumps(command.identity).encode("ascii") if command.has_id and command.is_object else None
-    return OpenCommand(connection, command.name, identity)
 
 
 def _lines(data: bytes) -> list[bytes]:

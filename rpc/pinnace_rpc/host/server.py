@@ -253,7 +253,7 @@ class Host:
         One that comes back takes the place of its own former connection, which may be half-open.
         """
         agent = self._found(request)
-        is_back = agent is not None and request.client is not None and agent.has_connected(request.client)
+        is_back = agent is not None and request.client is not None and agent.clients.has_connected(request.client)
         if self._clients >= self._settings.max_clients and not is_back:
             raise RequestRefused(f"the host has {self._clients} clients, as many as it may (--max-clients)")
         self._clients += 1
@@ -553,7 +553,7 @@ def _row(agent: HostedAgent) -> Mapping[str, object]:
         "cwd": agent.details.cwd,
         "protocol": agent.details.profile,
         "clients": len(agent.connections),
-        "lastReads": [round(each.last_read * 1000) for each in agent.connections.values()],
+        "lastReads": [round(each.last_read * 1000) for each in agent.connections],
         "queue": summary.queued,
         "model": summary.model,
         "tokens": summary.tokens,
