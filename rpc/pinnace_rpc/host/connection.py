@@ -184,13 +184,13 @@ class AttachedConnection:
                 )
                 continue
             command = await _read(line)
-            await self._agent.send(self.number, self.client, command, line)
+            await self._agent.commands.send(self.number, self.client, command, line)
 
     async def _detach(self) -> None:
         """Leave when it is known whether the agent has started: else its client would not learn why it has not."""
         await self._agent.wait_known()
         with trio.move_on_after(_START_LIMIT_S):
-            await self._agent.wait_started()
+            await self._agent.own_commands.wait_started()
         self._knows_start = True
         self._finish_detaching()
 

@@ -318,12 +318,12 @@ class Host:
     async def _stop_child(self, agent: HostedAgent, child: str, action: AgentActionName) -> None:
         if action != "stop":
             raise RequestRefused(f"{child} is a sub-agent of {agent.name}, and can be stopped alone")
-        if (problem := await agent.cancel_child(child)) is not None:
+        if (problem := await agent.own_commands.cancel_child(child)) is not None:
             raise RequestRefused(f"{child} was not stopped: {problem}")
 
     def _child(self, name: str) -> tuple[HostedAgent, str] | None:
         """Return the sub-agent that a name means, behind the agent that it works for."""
-        found = [(agent, child) for agent in self._agents.values() if (child := agent.summary.child_of(name))]
+        found = [(agent, child) for agent in self._agents.values() if (child := agent.activity.summary.child_of(name))]
         return found[0] if len(found) == 1 else None
 
     def _status(self) -> Mapping[str, object]:
@@ -386,7 +386,7 @@ class Host:
             if (found := self._child(request.session or request.agent or "")) is not None:
                 above, child = found
                 text = f"{child} is a sub-agent of {above.name}, which answers for it: attach to {above.name}"
-                row = next(each for each in above.children if each["agentId"] == child)
+                row = next(each for each in above.activity.children if each["agentId"] == child)
                 raise RequestRefused(text, subagent={**row, "agent": above.name})
             if request.since is not None:
                 raise RequestRefused("there is no such agent, and so no record since the cursor")
@@ -542,7 +542,7 @@ def _is_spent(agent: HostedAgent) -> bool:
 
 
 def _row(agent: HostedAgent) -> Mapping[str, object]:
-    summary = agent.summary
+    summary = agent.activity.summary
     return {
         "name": agent.name,
         "state": agent.state,
@@ -560,10 +560,10 @@ def _row(agent: HostedAgent) -> Mapping[str, object]:
         "cost": None if summary.cost is None else round(summary.cost, 6),
         "memory": resident_bytes(agent.pid),
         "needsInput": bool(agent.dialogs),
-        "lastActivity": round(agent.last_activity * 1000),
+        "lastActivity": round(agent.activity.latest_s * 1000),
         "journalBytes": agent.journal.size,
         "release": agent.release,
-        "subagents": agent.children,
+        "subagents": agent.activity.children,
     }
 
 

@@ -159,7 +159,7 @@ OF_HOST: Final = (
         "sleeps_at_work",
         "An agent is put to sleep while a command is open.",
         _AGENT,
-        "        return not (self.open_commands or self.is_running_turns or self.dialogs)\n",
+        "        return not (self.open_commands or self.activity.is_running_turns or self.dialogs)\n",
         "        return True\n",
     ),
     _fault(
