@@ -33,7 +33,7 @@ DESCRIPTOR_WRITERS: Final = {
     "rpc/pinnace_rpc/batch/coordinator.py": "a constant text, in a handler of signals",
     "rpc/pinnace_rpc/attach/pump.py": "what an agent has redacted, byte for byte",
     "rpc/pinnace_rpc/embedded/thread.py": "one byte that wakes the loop of a program",
-    "rpc/pinnace_rpc/host/agent.py": "what the host keeps about an agent; no key is known to it",
+    "rpc/pinnace_rpc/host/details.py": "what the host keeps about an agent; no key is known to it",
     "rpc/pinnace_rpc/host/agents/process.py": "the stdin of an agent: commands of its clients, byte for byte",
     "rpc/pinnace_rpc/host/sockets.py": "records that the agent has redacted",
     "rpc/pinnace_rpc/host/journal.py": "records that the agent has redacted",

@@ -67,7 +67,7 @@ EXCEPTIONS = {
     "rpc/pinnace_rpc/host/agents/zygote_program.py": "Of /proc, about this process.",
     "rpc/pinnace_rpc/host/surroundings.py": "Of /proc, about the machine.",
     "rpc/pinnace_rpc/host/summary.py": "Of /proc, about processes of agents.",
-    "rpc/pinnace_rpc/host/agent.py": "In the agent's own folder, which is the user's alone; never a link.",
+    "rpc/pinnace_rpc/host/details.py": "In the agent's own folder, which is the user's alone; never a link.",
     "rpc/pinnace_rpc/host/journal.py": "In the agent's own folder, which is the user's alone; never a link.",
     "rpc/pinnace_rpc/batch/": "Files that the user names on the command line, and those of the folder of results.",
 }

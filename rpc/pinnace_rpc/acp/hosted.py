@@ -240,7 +240,7 @@ async def has_agent(machine: Machine, session_id: str) -> bool:
 
 def forget_agents(session_id: str) -> None:
     """Remove the journals of agents of a session that was deleted. No host may run, which has them. Blocks."""
-    from pinnace_rpc.host.agent import remove_agent, session_of  # the supervision of agents, for this alone
+    from pinnace_rpc.host.details import remove_agent, session_of  # what a host keeps, for this alone
 
     with suppress(LocationError, OSError):
         for entry in os.scandir(journals_folder(agent_folder(environment()))):

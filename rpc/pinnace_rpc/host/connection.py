@@ -14,9 +14,10 @@ from typing import Final
 import trio
 
 from pinnace_rpc.host import routing
-from pinnace_rpc.host.agent import HostedAgent, NamedClient, truncated
-from pinnace_rpc.host.journal import Gap, JournalReader
+from pinnace_rpc.host.agent import HostedAgent
+from pinnace_rpc.host.journal import Gap, JournalReader, truncated
 from pinnace_rpc.host.locations import LocationError
+from pinnace_rpc.host.named_clients import NamedClient
 from pinnace_rpc.host.protocol import (
     EXIT_LOST,
     PROTOCOL_VERSIONS,
@@ -96,10 +97,10 @@ class AttachedConnection:
         agent = self._agent
         if (name := self._request.client) is not None:
             try:
-                self.client = agent.join(name, self.number)
+                self.client = agent.clients.join(name, self.number)
             except OSError as error:
                 raise LocationError(f"{agent.folder}: the client's commands can't be kept: {error.strerror}") from None
-        agent.connections[self.number] = self
+        agent.connections.add(self)
         agent.abandoned_at = None
         with self._scope:
             try:
@@ -116,7 +117,6 @@ class AttachedConnection:
             except* (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass  # the client is gone
             finally:
-                agent.connections.pop(self.number, None)
                 agent.left(self.number)
 
     def close(self) -> None:
@@ -173,27 +173,29 @@ class AttachedConnection:
         for number, line in enumerate(self._lines.lines()):
             if number:  # one that comes alone does not wait; one that sends many gives others a turn after each
                 await trio.lowlevel.checkpoint()
-            while self._agent.open_commands(self.number) + len(self._responses) >= MAX_UNREAD:
+            while self._agent.router.count(self.number) + len(self._responses) >= MAX_UNREAD:
                 await self._progress.park()
             if self._has_ended:
                 return
             if isinstance(line, TooLong):
                 command = routing.RoutedCommand(PARSE_COMMAND, {}, False, None, False)
-                self._agent.refuse(self.number, command, record_too_long(MAX_RECORD_BYTES), ErrorCode.PARSE_ERROR)
+                self._agent.open_commands.refuse(
+                    self.number, command, record_too_long(MAX_RECORD_BYTES), ErrorCode.PARSE_ERROR
+                )
                 continue
             command = await _read(line)
-            await self._agent.send(self, command, line)
+            await self._agent.commands.send(self.number, self.client, command, line)
 
     async def _detach(self) -> None:
         """Leave when it is known whether the agent has started: else its client would not learn why it has not."""
         await self._agent.wait_known()
         with trio.move_on_after(_START_LIMIT_S):
-            await self._agent.wait_started()
+            await self._agent.own_commands.wait_started()
         self._knows_start = True
         self._finish_detaching()
 
     def _finish_detaching(self) -> None:
-        if self._is_detaching and self._knows_start and not self._agent.open_commands(self.number):
+        if self._is_detaching and self._knows_start and not self._agent.router.count(self.number):
             self.finish(self._agent.journal.end, Ended(0, None))
 
     # What the client gets.
@@ -211,7 +213,7 @@ class AttachedConnection:
                 opening = b"" if start.gap is None else truncated(since, start.gap)
         if self.has_cursors:
             opening = self._attached(replay) + opening
-        opening += b"".join(self._agent.open_dialogs(place))
+        opening += b"".join(self._agent.dialogs.before(place))
         return JournalReader(journal, place, self.number, cursor, has_cursors=self.has_cursors), opening
 
     def _attached(self, replay: str) -> bytes:

@@ -624,6 +624,12 @@ def addressed(connections: Collection[int], length: int = 0) -> bytes:
     return b'{"to":%b,"length":%-12d}\n' % (to.encode("ascii"), length)
 
 
+def truncated(begin: Cursor, end: Cursor) -> bytes:
+    """Return the record that reports that the events between two cursors are gone."""
+    record = {"type": "truncated", "from": str(begin), "to": str(end)}
+    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
+
+
 def _find_event(segment: _Segment, seq: int) -> tuple[int | None, bool]:
     """Return where the event behind another one begins, and whether that one is of this segment and gone."""
     may_have_it = seq >= segment.first_seq

@@ -59,6 +59,12 @@ class OpenCommand(NamedTuple):
     """With what another process may be asked the same; None: never."""
 
 
+def open_command(connection: int, command: RoutedCommand) -> OpenCommand:
+    """Return a command of a connection as one that is answered without the agent."""
+    identity = json.dumps(command.identity).encode("ascii") if command.has_id and command.is_object else None
+    return OpenCommand(connection, command.name, identity)
+
+
 class RoutedResponse(NamedTuple):
     """A response of the agent as its client gets it."""
 

@@ -22,12 +22,14 @@ import trio
 import trio.lowlevel
 
 from pinnace_rpc.host import locations
-from pinnace_rpc.host.agent import AgentDetails, HostedAgent, other_options, remove_agent, resumed
+from pinnace_rpc.host.agent import HostedAgent
 from pinnace_rpc.host.agents.children import CHILDREN
 from pinnace_rpc.host.agents.ports import AgentLaunch, AgentObserver, AgentStarter, OnCrash
 from pinnace_rpc.host.agents.supervisor import IDLE_S, RestartRefused, Supervisor
 from pinnace_rpc.host.agents.zygote import ZygoteStarter
+from pinnace_rpc.host.command_lines import other_options, resumed
 from pinnace_rpc.host.connection import READ_BYTES, AttachedConnection
+from pinnace_rpc.host.details import AgentDetails, remove_agent
 from pinnace_rpc.host.journal import RETAINED_BYTES
 from pinnace_rpc.host.locations import HostLock, LocationError
 from pinnace_rpc.host.protocol import (
@@ -251,7 +253,7 @@ class Host:
         One that comes back takes the place of its own former connection, which may be half-open.
         """
         agent = self._found(request)
-        is_back = agent is not None and request.client is not None and agent.has_connected(request.client)
+        is_back = agent is not None and request.client is not None and agent.clients.has_connected(request.client)
         if self._clients >= self._settings.max_clients and not is_back:
             raise RequestRefused(f"the host has {self._clients} clients, as many as it may (--max-clients)")
         self._clients += 1
@@ -316,12 +318,12 @@ class Host:
     async def _stop_child(self, agent: HostedAgent, child: str, action: AgentActionName) -> None:
         if action != "stop":
             raise RequestRefused(f"{child} is a sub-agent of {agent.name}, and can be stopped alone")
-        if (problem := await agent.cancel_child(child)) is not None:
+        if (problem := await agent.own_commands.cancel_child(child)) is not None:
             raise RequestRefused(f"{child} was not stopped: {problem}")
 
     def _child(self, name: str) -> tuple[HostedAgent, str] | None:
         """Return the sub-agent that a name means, behind the agent that it works for."""
-        found = [(agent, child) for agent in self._agents.values() if (child := agent.summary.child_of(name))]
+        found = [(agent, child) for agent in self._agents.values() if (child := agent.activity.summary.child_of(name))]
         return found[0] if len(found) == 1 else None
 
     def _status(self) -> Mapping[str, object]:
@@ -384,7 +386,7 @@ class Host:
             if (found := self._child(request.session or request.agent or "")) is not None:
                 above, child = found
                 text = f"{child} is a sub-agent of {above.name}, which answers for it: attach to {above.name}"
-                row = next(each for each in above.children if each["agentId"] == child)
+                row = next(each for each in above.activity.children if each["agentId"] == child)
                 raise RequestRefused(text, subagent={**row, "agent": above.name})
             if request.since is not None:
                 raise RequestRefused("there is no such agent, and so no record since the cursor")
@@ -540,7 +542,7 @@ def _is_spent(agent: HostedAgent) -> bool:
 
 
 def _row(agent: HostedAgent) -> Mapping[str, object]:
-    summary = agent.summary
+    summary = agent.activity.summary
     return {
         "name": agent.name,
         "state": agent.state,
@@ -551,17 +553,17 @@ def _row(agent: HostedAgent) -> Mapping[str, object]:
         "cwd": agent.details.cwd,
         "protocol": agent.details.profile,
         "clients": len(agent.connections),
-        "lastReads": [round(each.last_read * 1000) for each in agent.connections.values()],
+        "lastReads": [round(each.last_read * 1000) for each in agent.connections],
         "queue": summary.queued,
         "model": summary.model,
         "tokens": summary.tokens,
         "cost": None if summary.cost is None else round(summary.cost, 6),
         "memory": resident_bytes(agent.pid),
-        "needsInput": agent.needs_input,
-        "lastActivity": round(agent.last_activity * 1000),
+        "needsInput": bool(agent.dialogs),
+        "lastActivity": round(agent.activity.latest_s * 1000),
         "journalBytes": agent.journal.size,
         "release": agent.release,
-        "subagents": agent.children,
+        "subagents": agent.activity.children,
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace_rpc.host.agent import other_options
+from pinnace_rpc.host.command_lines import other_options
 from pinnace_rpc.host.protocol import (
     MAX_FRAME_BYTES,
     Accepted,

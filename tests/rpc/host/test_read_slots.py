@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from pinnace_rpc.host.agent import ReadSlots
+from pinnace_rpc.host.read_slots import ReadSlots
 
 SLOTS = 32
 

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from pinnace_fuzz.simulation.disk import EMPTY_FAULTS, Disk, ProcessDisk
-from pinnace_rpc.host.agent import remove_agent, session_of
+from pinnace_rpc.host.details import remove_agent, session_of
 from pinnace_rpc.host.locations import flush_names, make_folder
 
 FILES = ("agent.json", "journal.json", "run.json", "clients/ide.jsonl", "0000000001-000000000000001-0.jsonl")

@@ -15,13 +15,13 @@ from pinnace_rpc.host.protocol import AgentAction, ListAgents
 
 NEVER_ASKS = """
 import sys, trio
-from pinnace_rpc.host.agent import HostedAgent
-ask = HostedAgent._ask_state
+from pinnace_rpc.host.own_commands import OwnCommands
+ask = OwnCommands.ask_state
 async def at_a_start(self):
-    if self._takes_commands:
+    if self._process.takes_commands:
         await trio.sleep_forever()
     await ask(self)
-HostedAgent._ask_state = at_a_start
+OwnCommands.ask_state = at_a_start
 from pinnace_rpc.cli.main import main
 sys.exit(main())
 """

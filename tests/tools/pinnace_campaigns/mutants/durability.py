@@ -177,7 +177,7 @@ HOSTED_MUTANTS: Final = (
     _fault(
         "details-are-not-flushed",
         "What is known of an agent is renamed into its place, and its content is not on the disk.",
-        f"{_HOST}/agent.py",
+        f"{_HOST}/details.py",
         "                if is_flushed:\n                    system.fsync(descriptor)\n",
         "",
     ),
@@ -185,7 +185,7 @@ HOSTED_MUTANTS: Final = (
         "commands-before-the-details",
         "The agent takes commands before it is on the disk which session it has.",
         f"{_HOST}/agent.py",
-        "        if not self._is_kept:  # of a new agent",
+        "        if not self._details.is_kept:  # of a new agent",
         "        if False:  # of a new agent",
     ),
     _fault(
@@ -219,7 +219,7 @@ HOSTED_MUTANTS: Final = (
     _fault(
         "a-session-is-begun-in-two-files",
         "The next process begins a session without a file in another one than a former process, which still runs.",
-        f"{_HOST}/agent.py",
+        f"{_HOST}/command_lines.py",
         'else (*kept, "--session-id", details.session_id)',
         'else (*kept[:-2], "--session-id", details.session_id)',
     ),

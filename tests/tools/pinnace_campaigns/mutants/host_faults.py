@@ -9,6 +9,7 @@ from typing import Final
 from pinnace_campaigns.mutants.catalogue import AgentMutant
 
 _AGENT: Final = "rpc/pinnace_rpc/host/agent.py"
+_COMMANDS: Final = "rpc/pinnace_rpc/host/client_commands.py"
 _JOURNAL: Final = "rpc/pinnace_rpc/host/journal.py"
 _TABLE: Final = "rpc/pinnace_rpc/host/table.py"
 _CONNECTION: Final = "rpc/pinnace_rpc/host/connection.py"
@@ -49,7 +50,7 @@ HOST_MUTANTS: Final = (
     AgentMutant(
         "everything-is-sent-again",
         "After a crash of its agent every open command of a named client is executed again.",
-        _AGENT,
+        _COMMANDS,
         "is_repeatable = command.name in routing.SAFE or (",
         "is_repeatable = True or (",
         f"{_REPEATS}test_a_command_that_a_crash_of_the_agent_cut_is_unknown_for_ever",
@@ -95,7 +96,7 @@ HOST_MUTANTS: Final = (
     AgentMutant(
         "a-command-dies-with-its-connection",
         "A command that waits for the agent's process is lost with its connection, and in progress for ever.",
-        _AGENT,
+        _COMMANDS,
         "        with trio.CancelScope(shield=True):  # until the process takes commands, or there is none\n",
         "        with trio.CancelScope():\n",
         f"{_REPEATS}test_a_command_that_waits_for_the_agent_is_answered_to_the_connection_that_repeats_it",
@@ -113,9 +114,9 @@ HOST_MUTANTS: Final = (
     AgentMutant(
         "a-run-that-was-cut-is-not-reported",
         "A crash of the agent in a run is reported without `interrupted`.",
-        _AGENT,
+        "rpc/pinnace_rpc/host/process_output.py",
         # Not only what the host has seen of the run: the session shows most runs that were cut, too.
-        "        was_interrupted = self._was_interrupted or (",
+        "        was_interrupted = restart.was_interrupted or (",
         "        was_interrupted = False and (",
         "",
         (),

@@ -124,10 +124,10 @@ OF_HOST: Final = (
     _fault(
         "begun_counts_as_done",
         "A repeated command that had begun is answered with success.",
-        _AGENT,
-        '                answer = routing.failure(_open(connection, command), _RUN_TEXT, "outcome_unknown")\n'
+        "rpc/pinnace_rpc/host/open_commands.py",
+        '                answer = routing.failure(open_command(connection, command), _RUN_TEXT, "outcome_unknown")\n'
         "                table.answer(identity, answer)\n",
-        '                answer = routing.failure(_open(connection, command), _RUN_TEXT, "outcome_unknown")\n'
+        '                answer = routing.failure(open_command(connection, command), _RUN_TEXT, "outcome_unknown")\n'
         "                record = json.loads(answer)\n"
         '                record = {**{key: record[key] for key in ("id", "type", "command")}, "success": True}\n'
         '                answer = json.dumps(record).encode() + b"\\n"\n'
@@ -143,10 +143,10 @@ OF_HOST: Final = (
     _fault(
         "answer_to_other_client",
         "An answer goes to another connection than the one that waits for it.",
-        _AGENT,
-        "            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))\n",
-        "            connection = max(self.connections)\n"
-        "            self.journal.append(addressed((connection,), len(line)) + line, to=(connection,))\n",
+        "rpc/pinnace_rpc/host/attached.py",
+        "            self._journal.append(addressed((number,), len(line)) + line, to=(number,))\n",
+        "            number = max(self._connections)\n"
+        "            self._journal.append(addressed((number,), len(line)) + line, to=(number,))\n",
     ),
     _fault(
         "ids_shared",
@@ -159,7 +159,7 @@ OF_HOST: Final = (
         "sleeps_at_work",
         "An agent is put to sleep while a command is open.",
         _AGENT,
-        "        return not (self._router.open or self._left or self.is_running_turns or self.needs_input)\n",
+        "        return not (self.open_commands or self.activity.is_running_turns or self.dialogs)\n",
         "        return True\n",
     ),
     _fault(
