@@ -140,9 +140,7 @@ class OpenCommands:
             return None
         if response.number in self._asked_again:
             response = self._decided(response)
-        if response.number in self._kept:
-            kept = self._kept.pop(response.number)
-            kept.client.table.answer(kept.identity, response.line)
+        self.note_answer(response, response.line)
         return response
 
     def begin_long(self, head: bytes) -> RoutedResponse | None:
@@ -155,11 +153,11 @@ class OpenCommands:
         response, self._long = self._long, None
         return response
 
-    def keep_without_data(self, response: RoutedResponse) -> None:
-        """Note a long response that was read, without what is too long to be kept."""
+    def note_answer(self, response: RoutedResponse, line: bytes) -> None:
+        """Note what its client gets as the response to a command, if that is in a table."""
         if response.number in self._kept:
             kept = self._kept.pop(response.number)
-            kept.client.table.answer(kept.identity, routing.without_data(response))
+            kept.client.table.answer(kept.identity, line)
 
     def _decided(self, response: RoutedResponse) -> RoutedResponse:
         """Return what the client is answered to a command that a former process was asked, too.
@@ -177,8 +175,11 @@ class OpenCommands:
     # Ends of processes.
 
     def process_ended(self) -> None:
-        """Take over what the process has not answered."""
-        for number, command in self._router.give_up():
+        """Take over what the process has not answered, or not to the end."""
+        left = self._router.give_up()
+        if (cut := self.end_long()) is not None:
+            left.append((cut.number, cut.command))
+        for number, command in left:
             self._left.append((command, None if number is None else self._kept.pop(number, None)))
 
     def process_began(self) -> None:

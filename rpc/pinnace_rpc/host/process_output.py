@@ -6,7 +6,6 @@ the agent's first one wait until its state is known. A line that is too long for
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 import trio
@@ -89,7 +88,7 @@ class ProcessOutput:
         """Read what the process writes, until the end."""
         rest = bytearray()
         is_long = False
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        try:
             while data := bytes(await stdout.receive_some(_READ_BYTES)):
                 end = data.rfind(b"\n") + 1
                 if is_long:
@@ -111,8 +110,11 @@ class ProcessOutput:
                     self._begin_long(bytes(rest))
                     rest.clear()
                     is_long = True
-        if is_long:
-            self._journal.drop_spool()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            if is_long:
+                self._journal.drop_spool()
 
     def release(self, state: Mapping[str, JsonValue] | None = None) -> None:
         """Let what is held back be seen, if anything is, behind the first record of the epoch; None: no state comes."""
@@ -210,7 +212,7 @@ class ProcessOutput:
         else:
             if response is not None:
                 to = (response.command.connection,)  # another one may have repeated the command
-                self._open.keep_without_data(response)
+                self._open.note_answer(response, routing.without_data(response))
             to = to or _HOST
             self._journal.end_spool(addressed(to, length - len(addressed(to))), to)
             if response is not None:
@@ -220,7 +222,10 @@ class ProcessOutput:
         """Report a line that neither the disk nor the memory takes; an event has no number unless it is for all."""
         if response is not None:
             line = routing.failure(response.command, "the response is too long for the host", "outcome_unknown")
-            self._connections.answer(response.command.connection, line)
+            self._open.note_answer(response, line)
+            if (number := response.command.connection) in self._connections:
+                self._journal.append(addressed((number,), len(line)) + line, to=(number,))
+            self._answered(response._replace(line=line), self._journal.end)
             return
         if to is None:
             cursor = self._journal.cursor
