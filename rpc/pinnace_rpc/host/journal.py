@@ -109,7 +109,7 @@ class _Block:
 class _Segment:
     """A file with a part of the stream."""
 
-    __slots__ = ("epoch", "first_seq", "is_checked", "is_flushed", "path", "size", "start")
+    __slots__ = ("epoch", "first_seq", "is_checked", "is_flushed", "is_lost", "path", "size", "start")
 
     def __init__(self, folder: str, epoch: int, first_seq: int, start: int, size: int = 0) -> None:
         self.path = os.path.join(folder, f"{epoch:010d}-{first_seq:015d}-{start:020d}.jsonl")
@@ -121,6 +121,8 @@ class _Segment:
         """Whether it is known to have whole lines alone; of a file that a former host has written, when it is read."""
         self.is_flushed = False
         """Whether it is known to be on the disk."""
+        self.is_lost = False
+        """Whether a flush of it has failed: a later one proves nothing, since the system takes it for written."""
 
     @property
     def end(self) -> int:
@@ -273,7 +275,7 @@ class Journal:
 
     def flush(self) -> bool:
         """Bring its files to the disk; return whether everything that was appended is there. Blocking."""
-        if self._failed_at is not None:
+        if self._failed_at is not None or any(segment.is_lost for segment in self._segments):
             return False
         for segment in [each for each in self._segments if not each.is_flushed]:
             segment.is_flushed = True  # until more is written
@@ -281,6 +283,9 @@ class Journal:
                 descriptor = self._system.open(segment.path, _READ)
                 try:
                     self._system.fsync(descriptor)
+                except OSError:
+                    segment.is_lost = True
+                    raise
                 finally:
                     self._system.close(descriptor)
             except OSError as error:

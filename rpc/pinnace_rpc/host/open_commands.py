@@ -91,8 +91,6 @@ class OpenCommands:
                     await table.begin(identity, command.fields, is_synced=not is_decided)
                 except OSError as error:
                     connection = client.waiting.pop(json.dumps(identity), connection)
-                    if is_decided:
-                        return True  # the agent recognises it
                     text = f"the command can't be kept, and so is not executed: {error.strerror}"
                     self.refuse(connection, command, text, "io_error")
                     return False

@@ -1,14 +1,15 @@
 """The commands of one named client, so that one that it repeats is not executed twice, whatever has crashed between.
 
 A command is in the table's file before the agent gets it, and its response before the client gets it. The file is a log
-of lines, read when the client comes back; responses stay in it. What a repetition means is decided here; must not know
-connections or the agent's process.
+of lines, read when the client comes back; responses stay in it. It is written anew where a flush has failed, also by
+the next host: the system takes for written what it could not write, and a later flush proves nothing. What a repetition
+means is decided here; must not know connections or the agent's process.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, cast
 
@@ -28,6 +29,10 @@ MAX_CLIENTS: Final = 1000
 """Of one agent; the ones that were unused for the longest time are forgotten."""
 
 _FOLDER: Final = "clients"
+_ENDING: Final = ".jsonl"
+_LOST_ENDING: Final = ".lost"
+"""Of the name of an empty file beside a table of which a flush has failed. It need not reach the disk: a loss of power
+takes what was in memory alone as well."""
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _RESPONSE: Final = b',"response":'
 
@@ -39,12 +44,14 @@ a loss of power may have taken what it has changed; that another command had its
 class _Entry:
     """One command."""
 
-    __slots__ = ("boot", "digest", "is_open", "place", "size")
+    __slots__ = ("boot", "digest", "is_in_file", "is_open", "place", "size")
 
     def __init__(self, digest: str, *, is_open: bool) -> None:
         self.digest = digest
         self.is_open = is_open
         """Whether a process of this host executes it."""
+        self.is_in_file = True
+        """False where the disk did not take it: it is known as long as it is executed."""
         self.place: int | None = None
         """Of the response in the file; None: it is not answered."""
         self.size = 0
@@ -73,13 +80,15 @@ class CommandTable:
         make_folder(folder, system)
         _forget_oldest(folder, system)
         self.client = client
-        self._path = os.path.join(folder, f"{hashlib.sha256(client.encode()).hexdigest()[:32]}.jsonl")
+        self._path = os.path.join(folder, f"{hashlib.sha256(client.encode()).hexdigest()[:32]}{_ENDING}")
         self._entries: dict[str, _Entry] = {}
         self._answered = 0
         self._descriptor = self._system.open(self._path, _FLAGS, FILE_MODE)
         self._size = 0
         self._has_name = False
         """Whether the name of the file is on the disk."""
+        self._is_content_lost = os.path.exists(self._path + _LOST_ENDING)
+        """Whether what is read of the file may be in the memory of the system alone."""
         self._load()
         self.is_known = bool(self._entries)
         """Whether the client was here before."""
@@ -108,15 +117,29 @@ class CommandTable:
         return "in progress" if entry.is_open else "begun"
 
     async def begin(self, identity: JsonValue, fields: Mapping[str, JsonValue], *, is_synced: bool) -> None:
-        """Keep that a command is about to be executed; with `is_synced`, also through a power failure.
+        """Keep that a command is about to be executed.
+
+        Args:
+            identity: Its id.
+            fields: Its members.
+            is_synced: Whether it must not be executed unless it is kept, also through a power failure. Else it is
+                known without the disk for as long as it is executed.
 
         Raises:
-            OSError: It can't be kept. The command is not known then.
+            OSError: It can't be kept, and must be. The command is not known then.
         """
         key, content = json.dumps(identity), digest(fields)
-        self._append(json.dumps({"id": key, "digest": content}).encode("ascii") + b"\n")
+        entry = _Entry(content, is_open=True)
+        try:
+            if self._is_content_lost:
+                self._write_anew(dropped=())
+            self._append(json.dumps({"id": key, "digest": content}).encode("ascii") + b"\n")
+        except OSError:
+            if is_synced:
+                raise
+            entry.is_in_file = False
         self._entries.pop(key, None)
-        self._entries[key] = entry = _Entry(content, is_open=True)
+        self._entries[key] = entry
         if not is_synced:
             return
         try:
@@ -127,7 +150,13 @@ class CommandTable:
             raise
 
     def _flush(self) -> None:
-        self._system.fsync(self._descriptor)
+        try:
+            self._system.fsync(self._descriptor)
+        except OSError:
+            self._is_content_lost = True
+            with suppress(OSError):
+                self._system.close(self._system.open(self._path + _LOST_ENDING, os.O_CREAT | os.O_WRONLY, FILE_MODE))
+            raise
         if not self._has_name:
             flush_names(os.path.dirname(self._path), self._system)
             self._has_name = True
@@ -138,6 +167,9 @@ class CommandTable:
         if entry is None:
             return
         entry.is_open = False
+        if not entry.is_in_file:
+            del self._entries[key]
+            return
         if len(line) > MAX_RESPONSE_BYTES:
             line = _without_data(line)
         head = _response_head(key, self._boot)
@@ -214,21 +246,29 @@ class CommandTable:
     def _shorten(self) -> None:
         """Write the file anew with the newest answered commands and those that are not answered."""
         answered = [key for key, entry in self._entries.items() if entry.place is not None]
-        dropped = set(answered[:-KEPT])
+        self._write_anew(dropped=answered[:-KEPT])
+
+    def _write_anew(self, *, dropped: Collection[str]) -> None:
+        """Write the file anew without some commands, and flush it; on an error it stays as it is.
+
+        Of a response that can't be read any more, only the command is kept.
+        """
         descriptor = self._system.open(f"{self._path}.new", _FLAGS | os.O_TRUNC, FILE_MODE)
-        size = 0
+        size = answered = 0
         entries: dict[str, _Entry] = {}
+        forgotten = set(dropped)
         try:
             for key, entry in self._entries.items():
-                if key in dropped:
+                if key in forgotten:
                     continue
                 kept = entries[key] = _Entry(entry.digest, is_open=entry.is_open)
                 line = json.dumps({"id": key, "digest": entry.digest}).encode("ascii") + b"\n"
-                if entry.place is not None:
+                if (response := self._readable(entry)) is not None:
                     head = _response_head(key, entry.boot)
                     kept.boot = entry.boot
                     kept.place, kept.size = size + len(line) + len(head), entry.size
-                    line += head + os.pread(self._descriptor, entry.size, entry.place) + b"}\n"
+                    line += head + response + b"}\n"
+                    answered += 1
                 if self._system.write(descriptor, line) < len(line):
                     raise OSError(28, os.strerror(28), self._path)  # ENOSPC, likewise
                 size += len(line)
@@ -238,8 +278,19 @@ class CommandTable:
             self._system.close(descriptor)
             raise
         self._system.close(self._descriptor)
-        self._descriptor, self._size, self._entries, self._answered = descriptor, size, entries, KEPT
+        self._descriptor, self._size, self._entries, self._answered = descriptor, size, entries, answered
         self._has_name = False
+        if self._is_content_lost:
+            self._is_content_lost = False
+            with suppress(OSError):
+                self._system.unlink(self._path + _LOST_ENDING)
+
+    def _readable(self, entry: _Entry) -> bytes | None:
+        """Return a response as it is in the file; None: there is none, or the system has dropped it, unwritten."""
+        if entry.place is None:
+            return None
+        response = os.pread(self._descriptor, entry.size, entry.place)
+        return None if self._is_content_lost and not _is_object(response) else response
 
 
 def digest(fields: Mapping[str, JsonValue]) -> str:
@@ -256,16 +307,34 @@ def lasting_id(client: str, identity: JsonValue) -> str:
 def forget_unused(agent_folder: str, before: float, system: "System" = os) -> None:
     """Remove the tables of clients that were last here before a time, in seconds since the epoch. Blocking."""
     with suppress(OSError):
-        for entry in os.scandir(os.path.join(agent_folder, _FOLDER)):
+        for entry in _tables(os.path.join(agent_folder, _FOLDER)):
             if entry.stat().st_mtime < before:
-                system.unlink(entry.path)
+                _remove(entry.path, system)
 
 
 def _forget_oldest(folder: str, system: "System") -> None:
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.stat().st_mtime)
+    entries = sorted(_tables(folder), key=lambda entry: entry.stat().st_mtime)
     for entry in entries[: max(0, len(entries) - MAX_CLIENTS)]:
         with suppress(OSError):
-            system.unlink(entry.path)
+            _remove(entry.path, system)
+
+
+def _tables(folder: str) -> Iterator["os.DirEntry[str]"]:
+    return (entry for entry in os.scandir(folder) if entry.name.endswith(_ENDING))
+
+
+def _remove(path: str, system: "System") -> None:
+    system.unlink(path)
+    for ending in (_LOST_ENDING, ".new"):
+        with suppress(FileNotFoundError):
+            system.unlink(path + ending)
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _response_head(key: str, boot: str) -> bytes:

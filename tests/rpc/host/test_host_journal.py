@@ -1,5 +1,6 @@
 """The journal: what readers get from it, after any end of the host, on any disk."""
 
+import errno
 import json
 import os
 import resource
@@ -360,6 +361,35 @@ async def test_what_is_written_while_an_epoch_begins_is_no_part_of_it(tmp_path: 
 
     assert (True, None) == (start.is_known, start.gap)
     assert read_all(again, JournalReader(again, start.place, 0, again.cursor, has_cursors=False)) == b"".join(lines[1:])
+
+
+class FailingOnce:
+    """The system, of which one flush fails."""
+
+    def __init__(self) -> None:
+        self.fails = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def fsync(self, descriptor: int) -> None:
+        if self.fails:
+            self.fails = False
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        os.fsync(descriptor)
+
+
+async def test_records_that_a_flush_has_failed_to_write_never_count_as_kept(tmp_path: Path) -> None:
+    """A later flush of the file succeeds, and writes nothing of them."""
+    disk = FailingOnce()
+    journal = Journal(str(tmp_path / "a"), surroundings=HostSurroundings(cast("System", disk)))
+    await journal.begin_epoch()
+    add_event(journal)
+    before = journal.flush()
+    add_event(journal)
+    disk.fails = True
+
+    assert [True, False, False] == [before, journal.flush(), journal.flush()]
 
 
 @pytest.mark.parametrize(

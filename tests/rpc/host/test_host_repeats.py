@@ -359,6 +359,57 @@ async def test_a_command_whose_beginning_could_not_be_flushed_is_not_known(tmp_p
     assert "new" == table.look_up("1", {"type": "x"}, is_lasting=True)
 
 
+@pytest.mark.parametrize("hosts", ["one host", "two hosts"])
+async def test_what_is_begun_behind_a_failed_flush_outlives_a_loss_of_power(tmp_path: Path, hosts: str) -> None:
+    """The system takes for written what a flush has failed to write, and a later one writes nothing of it."""
+    fields = {"type": "x"}
+    for seed in range(20):
+        root = tmp_path / str(seed)
+        root.mkdir()
+        disk = Disk(root, random.Random(seed), DiskFaults(), lambda _: None)
+        process = disk.begin()
+        table = CommandTable(str(root), "ide", process)
+        await table.begin("1", fields, is_synced=True)
+        table.answer("1", b'{"id":"1","data":"%b"}\n' % (b"x" * 6_000))
+        disk.faults = DiskFaults(flush_error=1.0)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            await table.begin("2", fields, is_synced=True)
+        disk.faults = DiskFaults()
+        if hosts == "two hosts":
+            table.close()
+            table = CommandTable(str(root), "ide", process)
+        await table.begin("3", fields, is_synced=True)
+        table.close()
+        process.stop()
+        process.close_all()
+        left = sorted(os.path.splitext(name)[1] for name in disk.contents())
+        disk.lose_power()
+        process = disk.begin()
+        known = CommandTable(str(root), "ide", process)
+
+        assert ["answered", "begun"] == [known.look_up(each, fields, is_lasting=True) for each in ("1", "3")]
+        assert [".jsonl"] == left
+        process.close_all()
+
+
+async def test_a_command_that_the_disk_does_not_take_is_known_while_it_is_executed(tmp_path: Path) -> None:
+    """A repetition meanwhile waits for the same response; the session decides on a later one."""
+    fields = {"type": "steer", "message": "x"}
+    disk = Disk(tmp_path, random.Random(0), DiskFaults(), lambda _: None)
+    table = CommandTable(str(tmp_path), "ide", disk.begin())
+    known: list[str] = []
+    disk.faults = DiskFaults(no_space=1.0)
+    await table.begin("1", fields, is_synced=False)
+    known.append(table.look_up("1", fields, is_lasting=True))
+    disk.faults = DiskFaults()
+    table.answer("1", b'{"id":"1"}\n')
+    known.append(table.look_up("1", fields, is_lasting=True))
+    await table.begin("2", fields, is_synced=False)
+    known.append(CommandTable(str(tmp_path), "ide").look_up("2", fields, is_lasting=True))
+
+    assert ["in progress", "new", "begun"] == known
+
+
 async def test_an_answer_outlives_a_loss_of_power_only_with_what_it_says(tmp_path: Path) -> None:
     """Of a command whose change need not be on the disk, the next boot of the machine knows that it has begun."""
     first = CommandTable(str(tmp_path), "ide", boot="first")

@@ -62,7 +62,10 @@ class Translator:
         """The number of them whose entries have come."""
         self._compaction = ""
         self._is_compacting = False
+        self._unsaved: set[str] = set()
+        """Messages that this client has sent and whose records have not come."""
         self._own_messages: set[str] = set()
+        """Those of them that the client shows by itself: it has not got the session anew since."""
         self._by_type: Final[Mapping[str, Callable[[Json], Iterator[Shown]]]] = {
             "message_update": self._delta,
             "message_start": self._begin_message,
@@ -131,21 +134,24 @@ class Translator:
 
     def expect(self, message_id: str) -> None:
         """Take notice of a message that this client has sent."""
+        self._unsaved.add(message_id)
         self._own_messages.add(message_id)
 
     def forget(self, message_id: str) -> None:
         """Take notice that a message of this client will not come."""
+        self._unsaved.discard(message_id)
         self._own_messages.discard(message_id)
 
     def without_unsaved(self, branch: list[Json]) -> list[Json]:
         """Return entries without the message of a prompt that is being saved: it may be taken back.
 
-        It is the last entry, of a message of this client whose record has not come; that will show it.
+        It is the last entry, of a message of this client whose record has not come; that will show it, however often
+        the session is replayed before.
         """
         message_id = str(branch[-1].get("messageId") or "") if branch else ""
-        if message_id not in self._own_messages:
+        if message_id not in self._unsaved:
             return branch
-        self.forget(message_id)
+        self._own_messages.discard(message_id)
         return branch[:-1]
 
     @property
@@ -198,7 +204,7 @@ class Translator:
         else:
             given_as = str(record.get("messageId") or "")
             is_own = given_as in self._own_messages
-            self._own_messages.discard(given_as)
+            self.forget(given_as)
             yield from self._said(entry, message, is_own=is_own, given_as=given_as)
 
     def _delta(self, record: Json) -> Iterator[Shown]:
