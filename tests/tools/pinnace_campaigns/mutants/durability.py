@@ -68,7 +68,7 @@ DURABILITY_MUTANTS: Final = (
         "a-failed-flush-is-no-failure",
         "A flush that has failed counts as done.",
         _DURABILITY,
-        "                flushed.error = error\n                return\n",
+        "                flushed.error = error\n                self._note_lost()\n                return\n",
         "                pass\n",
     ),
     _fault(
@@ -192,8 +192,8 @@ HOSTED_MUTANTS: Final = (
         "commands-are-not-noted",
         "A command of a named client is given to the agent, and the client's table does not know it.",
         f"{_HOST}/table.py",
-        "        self._entries[key] = entry = _Entry(content, is_open=True)\n",
-        "        entry = _Entry(content, is_open=True)\n",
+        "        self._entries[key] = entry\n",
+        "",
     ),
     _fault(
         "an-end-counts-before-its-records",
@@ -206,8 +206,8 @@ HOSTED_MUTANTS: Final = (
         "the-table-is-not-flushed",
         "The table of a client's commands is never flushed.",
         f"{_HOST}/table.py",
-        "        self._system.fsync(self._descriptor)\n",
-        "",
+        "            self._system.fsync(self._descriptor)\n",
+        "            pass\n",
     ),
     _fault(
         "an-answer-outlives-its-change",
