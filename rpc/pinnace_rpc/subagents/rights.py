@@ -16,6 +16,7 @@ from pinnace_agent.core.surroundings import CLIENT_SERVERS
 from pinnace_agent.telemetry.variables import HEADERS
 from pinnace_rpc.options.options import Options
 from pinnace_rpc.options.table import OPTIONS
+from pinnace_rpc.options.values import MAX_COUNT
 from pinnace_spec.nearest import nearest_or_all
 from pinnace_spec.records.messages import ApprovalMode, Model, ThinkingLevel
 
@@ -125,7 +126,7 @@ def child_start(request: ChildRequest, parent: ParentState, model: Model, max_de
     elif parent.options.approved:
         words.append("--approve")
     turns = [each for each in (request.max_turns, parent.max_turns) if each is not None]
-    words += ["--max-turns", str(min(turns))] if turns else []
+    words += ["--max-turns", str(min(*turns, MAX_COUNT))] if turns else []
     max_cost = None if parent.cost_share is None else max(parent.cost_share, _LEAST_COST)
     words += [] if max_cost is None else ["--max-cost", f"{max_cost:f}"]
     return ChildStart(
@@ -168,7 +169,10 @@ def _folder(wanted: str | None, parent: ParentState) -> str | None:
     if wanted is None:
         return None
     own = os.path.realpath(parent.session_folder)
-    folder = os.path.realpath(os.path.join(own, wanted))
+    try:
+        folder = os.path.realpath(os.path.join(own, wanted))
+    except ValueError:  # no path can be such a text
+        folder = ""
     if folder == own:
         return None
     if not folder.startswith(own.rstrip(os.sep) + os.sep) or not os.path.isdir(folder):

@@ -155,6 +155,8 @@ def test_a_field_of_the_wrong_kind_is_named_with_what_was_expected(field: Field)
         error = refusal({**valid(field.command), field.name: value})
 
         assert error.text.startswith(f"Invalid {field.command} command: {field.name}"), value
+        if not isinstance(value, list | dict):  # nothing inside of it is named
+            assert error.text.startswith(f"Invalid {field.command} command: {field.name} must "), value
         assert expected(*field[:2]) in error.text, value
         assert (ErrorCode.INVALID_FIELD, "c1") == (error.code, error.id)
 
@@ -225,6 +227,13 @@ def test_a_text_of_nothing_needs_an_image(command: str) -> None:
     assert f"Invalid {command} command: message must not be empty without images" == error.text
     parse_command({"type": command, "message": "", "images": [cast("JsonValue", IMAGE)]})
     parse_command({"type": command, "message": " "})
+
+
+def test_a_message_to_a_sub_agent_is_not_empty() -> None:
+    error = refusal({"type": "message_agent", "agentId": "a", "message": ""})
+
+    assert "Invalid message_agent command: message must be a text that is not empty" == error.text
+    assert ErrorCode.INVALID_FIELD == error.code
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t\n"])
