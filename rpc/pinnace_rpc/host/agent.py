@@ -23,7 +23,7 @@ from pinnace_rpc.host.agents.supervisor import Supervisor, outcome
 from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal, addressed
 from pinnace_rpc.host.locations import FILE_MODE, flush_names
-from pinnace_rpc.host.offers import Offers
+from pinnace_rpc.host.offers import Offers, are_folders
 from pinnace_rpc.host.protocol import EXIT_FAILED, EXIT_LOST, Cursor, Ended
 from pinnace_rpc.host.routing import OpenCommand, RoutedCommand, RoutedResponse, Router, own_id
 from pinnace_rpc.host.summary import FOLLOWED, MODEL_COMMANDS, AgentSummary
@@ -571,7 +571,7 @@ class HostedAgent:
             self._asked_again.add(number)
             if kept is not None:
                 self._kept[number] = kept
-            before, members = self._offered(command.connection, command.name, command.line)
+            before, members = self._offered(command.connection, routing.read_command(command.line))
             await self._send(before + routing.with_members(command.line, {**members, "id": routing.own_id(number)}))
         self._takes_commands = True
         self._process_changed.unpark_all()
@@ -620,6 +620,7 @@ class HostedAgent:
         members: Mapping[str, object],
     ) -> None:
         """Give a command to the process as soon as that takes commands; with a client, it is in the client's table."""
+        is_taken = command.name != "hello" or await are_folders(command.fields.get("directories"))
         has_slot = command.name in routing.SAFE and command.name != routing.WAIT and await self._reads.take()
         try:
             while not self._takes_commands and not self._is_over:
@@ -641,7 +642,7 @@ class HostedAgent:
         is_repeatable = command.name in routing.SAFE or (
             client is not None and self._is_decided_by_session(command.name)
         )
-        before, changed = self._offered(connection, command.name, line)
+        before, changed = self._offered(connection, command) if is_taken else (b"", {})
         number, sent = self._router.add(connection, command, line, {**members, **changed}, is_repeatable=is_repeatable)
         if client is not None and number is not None:
             self._kept[number] = _Kept(client, command.identity)
@@ -649,14 +650,14 @@ class HostedAgent:
             self._reads.hold(number)
         await self._send(before + sent)
 
-    def _offered(self, connection: int, name: str, line: bytes) -> tuple[bytes, Mapping[str, object]]:
+    def _offered(self, connection: int, command: RoutedCommand) -> tuple[bytes, Mapping[str, object]]:
         """Take what a command that is about to be sent offers.
 
         Returns what is sent before it, and members that replace its own.
         """
-        if name != "hello" or connection not in self.connections:
+        if command.name != "hello" or not command.is_object or connection not in self.connections:
             return b"", {}
-        before, changed = self._offers.take(connection, routing.read_command(line).fields)
+        before, changed = self._offers.take(connection, command.fields)
         return self._own_hello(before) if before else b"", changed
 
     def _own_hello(self, fields: Mapping[str, object]) -> bytes:
