@@ -875,6 +875,8 @@ class HostedAgent:
                     addressees, line = (response.command.connection,), response.line
             elif addressees is None and (piece := self._event(line, self.journal.end + size)):
                 events += 1
+            if addressees is not None and response is None:
+                self.summary.follow_shown(line)
             if addressees:
                 to.update(addressees)
                 piece = addressed(addressees, len(line)) + line
@@ -979,9 +981,16 @@ class HostedAgent:
         identity = row.get("agentId")
         if not isinstance(identity, str) or row.get("state") != "running" or not self.summary.take_started(row):
             return
-        number = self._reserve(routing.WAIT, lambda answer: self.summary.started_ended(identity, answer))
-        command = {"type": routing.WAIT, "agentId": identity, "id": routing.own_id(number)}
-        self._nursery.start_soon(self._send, json.dumps(command).encode("ascii") + b"\n")
+
+        def ended(answer: Mapping[str, JsonValue]) -> None:
+            self.summary.started_ended(identity, answer)
+            if not self.summary.has_started and (fields := self._offers.follow(is_wanted=False)):
+                self._nursery.start_soon(self._send, self._own_hello(fields))
+
+        asked = self._offers.follow(is_wanted=True)
+        hello = self._own_hello(asked) if asked else b""
+        command = {"type": routing.WAIT, "agentId": identity, "id": own_id(self._reserve(routing.WAIT, ended))}
+        self._nursery.start_soon(self._send, hello + json.dumps(command).encode("ascii") + b"\n")
 
     def open_dialogs(self, place: int) -> list[bytes]:
         """Return the dialogs that were asked before a place of the journal and wait for an answer."""

@@ -58,6 +58,8 @@ class Offers:
         beginning, and not the end."""
         self._is_watched = False
         """Whether the process believes that one has."""
+        self._is_followed = False
+        """Whether the host has asked for it itself."""
 
     def take(self, connection: int, fields: Mapping[str, JsonValue]) -> Changed:
         """Take a `hello` that is about to be sent. One that the process will refuse changes nothing."""
@@ -79,8 +81,8 @@ class Offers:
                 self._watching.setdefault(connection, set())
             else:
                 self._watching.pop(connection, None)
-            members["subagents"] = watches if watches or not self._watching else None
-            self._is_watched = bool(self._watching)
+            members["subagents"] = watches if watches or not self._is_wanted else None
+            self._is_watched = self._is_wanted
         return Changed(before, members)
 
     def _take_look(self, connection: int, fields: Mapping[str, JsonValue]) -> Look:
@@ -132,16 +134,25 @@ class Offers:
             fields |= self._look()
         elif self._is_drawn:
             fields["surfaces"] = self._is_drawn = False
-        if self._is_watched and not self._watching:
-            fields["subagents"] = self._is_watched = False
+        if self._is_watched != self._is_wanted:
+            fields["subagents"] = self._is_watched = self._is_wanted
         return fields
+
+    @property
+    def _is_wanted(self) -> bool:
+        return self._is_followed or bool(self._watching)
+
+    def follow(self, *, is_wanted: bool) -> Mapping[str, object]:
+        """Have the process show the host what sub-agents do, or no more; return the fields of a `hello`, as above."""
+        self._is_followed = is_wanted
+        return self.withdrawal()
 
     def forget(self) -> None:
         """Take notice that the process has ended."""
         self.serves_files = self._offered_by = None
         self._drawing.clear()
         self._watching.clear()
-        self._is_drawn = self._is_watched = False
+        self._is_drawn = self._is_watched = self._is_followed = False
 
     def audience(self, line: bytes) -> Collection[int] | None:
         """Return the connections that get an event, or the beginning of its line; None: all.

@@ -142,6 +142,25 @@ def test_one_that_a_client_has_started_is_listed_and_stopped(folder: Path) -> No
     assert ("cancelled", []) == (ended["state"], rest["subagents"])
 
 
+def test_what_one_does_that_a_client_has_started_is_listed(folder: Path) -> None:
+    """R-SUB-09: as of one that a call has started; the client, which has not asked, is not sent it."""
+    words = words_of(folder, "--tool-approval", "ask")
+    turns = [{"tools": [{"name": "bash", "arguments": {"command": each}}]} for each in ("true", "cat gate")]
+    (folder / "script.json").write_text(json.dumps({"turns": turns}))
+    with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
+        begun = connection.ask({"id": "s", "type": "start_agent", "task": "count"})["data"]["agent"]
+        first = connection.until(type="extension_ui_request", method="select")[-1]
+        # What the host has asked for precedes this: the second call begins behind it.
+        connection.send({"id": "l", "type": "list_agents"})
+        connection.send({"type": "extension_ui_response", "id": first["id"], "value": "Allow once"})
+        seen = connection.until(type="extension_ui_request", method="select")
+        (child,) = row_of(host)["subagents"]
+
+    assert (begun["agentId"], "bash cat gate") == (child["agentId"], child["activity"])
+    assert child["tokens"] is not None
+    assert [] == shown_of(seen)
+
+
 def test_kill_9_of_the_agent_has_the_next_one_answer_what_waits(folder: Path) -> None:
     """R-SUB-13, R-SUB-14: a wait is asked again, and a start that was not answered is decided by the session."""
     words = words_of(folder)

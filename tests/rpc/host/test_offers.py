@@ -63,6 +63,24 @@ def test_a_client_withdraws_what_it_has_asked_for_itself_alone(name: str) -> Non
     assert [{name: False}, {}] == withdrawn
 
 
+def test_what_sub_agents_do_is_shown_while_the_host_or_a_client_asks() -> None:
+    """R-SUB-09: no client is sent what the host alone has asked for."""
+    offers = Offers()
+    asked = [dict(offers.follow(is_wanted=True)), dict(offers.follow(is_wanted=True))]
+    unasked = offers.audience(begins("a"))
+    members = [offers.take(1, {"subagents": each}).members["subagents"] for each in (True, False)]
+    offers.take(1, {"subagents": True})
+    kept = dict(offers.follow(is_wanted=False))
+    offers.leave(1)
+    withdrawn = dict(offers.withdrawal())
+    again = dict(offers.follow(is_wanted=True))
+    ended = dict(offers.follow(is_wanted=False))
+
+    assert ([{"subagents": True}, {}], []) == (asked, unasked)
+    assert ([True, None], {}) == (members, kept)
+    assert [{"subagents": False}, {"subagents": True}, {"subagents": False}] == [withdrawn, again, ended]
+
+
 def test_a_client_that_does_not_draw_does_not_say_how_those_look_that_do() -> None:
     """R-UI-22, R-UI-31."""
     offers = Offers()
