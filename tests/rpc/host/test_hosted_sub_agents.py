@@ -125,25 +125,8 @@ def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folde
 
 
 def test_one_that_a_client_has_started_is_listed_and_stopped(folder: Path) -> None:
-    """R-HST-08, R-SUB-13: it is listed below its agent, with its question, until it has ended."""
-    words = words_of(folder, "--tool-approval", "ask")
-    with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
-        begun = connection.ask({"id": "s", "type": "start_agent", "task": "count"})["data"]["agent"]
-        asked = connection.until(type="extension_ui_request", method="select")[-1]
-        (waiting,) = row_of(host)["subagents"]
-        connection.send({"id": "w", "type": "wait_agent", "agentId": begun["agentId"]})
-        host.ask(AgentAction("stop", begun["agentId"][-8:]))
-        ended = connection.until(type="response", id="w")[-1]["data"]["agent"]
-        rest = row_of(host)
-
-    assert asked["title"].endswith(begun["agentId"])
-    assert (begun["agentId"], True) == (waiting["agentId"], waiting["needsInput"])
-    assert "toolCallId" not in waiting
-    assert ("cancelled", []) == (ended["state"], rest["subagents"])
-
-
-def test_what_one_does_that_a_client_has_started_is_listed(folder: Path) -> None:
-    """R-SUB-09: as of one that a call has started; the client, which has not asked, is not sent it."""
+    """R-HST-08, R-SUB-09, R-SUB-13: it is listed below its agent, with what it does and its question, until it has
+    ended; its client, which has not asked, is not sent what it does."""
     words = words_of(folder, "--tool-approval", "ask")
     turns = [{"tools": [{"name": "bash", "arguments": {"command": each}}]} for each in ("true", "cat gate")]
     (folder / "script.json").write_text(json.dumps({"turns": turns}))
@@ -154,11 +137,22 @@ def test_what_one_does_that_a_client_has_started_is_listed(folder: Path) -> None
         connection.send({"id": "l", "type": "list_agents"})
         connection.send({"type": "extension_ui_response", "id": first["id"], "value": "Allow once"})
         seen = connection.until(type="extension_ui_request", method="select")
-        (child,) = row_of(host)["subagents"]
+        (waiting,) = row_of(host)["subagents"]
+        connection.send({"id": "w", "type": "wait_agent", "agentId": begun["agentId"]})
+        host.ask(AgentAction("stop", begun["agentId"][-8:]))
+        ended = connection.until(type="response", id="w")[-1]["data"]["agent"]
+        rest = row_of(host)
 
-    assert (begun["agentId"], "bash cat gate") == (child["agentId"], child["activity"])
-    assert child["tokens"] is not None
+    assert seen[-1]["title"].endswith(begun["agentId"])
+    assert (begun["agentId"], "bash cat gate", True) == (
+        waiting["agentId"],
+        waiting["activity"],
+        waiting["needsInput"],
+    )
+    assert waiting["tokens"] is not None
+    assert "toolCallId" not in waiting
     assert [] == shown_of(seen)
+    assert ("cancelled", []) == (ended["state"], rest["subagents"])
 
 
 def test_kill_9_of_the_agent_has_the_next_one_answer_what_waits(folder: Path) -> None:
