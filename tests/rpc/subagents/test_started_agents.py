@@ -183,6 +183,25 @@ def test_a_drain_waits_for_it(agent: AgentStarter) -> None:
     assert ["completed"] == [each["outcome"] for each in counted(file)]
 
 
+def test_what_another_process_has_begun_is_not_started_again(agent: AgentStarter) -> None:
+    """R-SUB-13: also one that this process has not read, since it opened the session before."""
+    pi = agent([{"text": "one"}, WAITING], is_checked=False, has_session=True)
+    pi.say("hello")
+    file = pi.ask("get_state")["sessionFile"]
+    other = agent((), "--session", file, again=pi)
+    other.ask("get_state")
+    one = started(pi, messageId="t")
+    pi.llm.wait_reached("g")
+    below = pi.descendants()
+    os.kill(pi.process.pid, signal.SIGKILL)
+    gone = await_gone(below)
+    known = started(other, messageId="t")
+
+    assert [] == gone
+    assert (one["agentId"], "interrupted") == (known["agentId"], known["state"])
+    assert known == row(other)
+
+
 def test_kill_9_leaves_what_was_accepted(agent: AgentStarter) -> None:
     """R-SUB-06, R-SUB-13: it is interrupted, and a start that is repeated by its name starts nothing."""
     pi = agent([WAITING], is_checked=False, has_session=True)
