@@ -11,6 +11,7 @@ from tests.rpc.subagents.test_subagents import WAITING, counted, entries_of
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
 ANSWER = {"text": "two sails", "match": "Task: count"}
 
@@ -99,6 +100,20 @@ def test_more_than_the_agent_has_is_refused_by_name(
     assert ("invalid_field" if expected.startswith("Invalid") else "agent_refused") == refused["errorCode"]
     assert [] == pi.ask("list_agents")["agents"]
     assert not Path(pi.ask("get_state")["sessionFile"]).exists()
+
+
+def test_what_a_sub_agent_could_not_be_sent_is_refused(agent: AgentStarter) -> None:
+    """R-SUB-10, R-SUB-13: some characters take more bytes in its pipe than in that of the client."""
+    pi = agent([WAITING], is_checked=False)
+    text = "x" + "\x85" * (MAX_RECORD_BYTES // len(r"\u0085"))
+    refused = pi.request({"type": "start_agent", "task": text})
+    one = started(pi)
+    unsent = pi.request({"type": "message_agent", "agentId": one["agentId"], "message": text})
+    listed = row(pi)
+
+    assert ("agent_refused", "task: it is longer") == (refused["errorCode"], refused["error"][:18])
+    assert unsent["error"].startswith("Invalid message_agent command: message must not be longer than")
+    assert one == listed
 
 
 def test_both_kinds_share_the_limit(agent: AgentStarter) -> None:
