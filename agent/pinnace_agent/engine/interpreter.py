@@ -234,7 +234,7 @@ class EffectInterpreter:
 
     def fate_of(self, message_id: str) -> MessageFate | None:
         """Return what became of a message of the user that was accepted; None: it is not known."""
-        self.session.claim()  # a process that had the session, and has ended, may have accepted it
+        self.session.claim()  # one that had it, and has ended, may know it
         state = self.chart.state
         if any(each.message_id == message_id for each in (*state.steering, *state.follow_up)):
             return MessageFate("queued")

@@ -108,7 +108,7 @@ class Offers:
         return {**({} if draws is None else {"surfaces": None}), **others, **look}
 
     def _look(self) -> Look:
-        """Return the fields that have the process believe what the newest client that draws has said."""
+        """Return the fields by which the process has the look of the newest client that draws."""
         look = next(reversed(self._drawing.values()))
         former, self._shown = self._shown, look
         if any(name in former and name not in look for name in ("themes", "theme")):

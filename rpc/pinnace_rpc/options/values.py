@@ -47,14 +47,9 @@ def items(_name: str, text: str) -> tuple[str, ...]:
     return tuple(item for part in encodable(text).split(",") if (item := part.strip()))
 
 
-MAX_COUNT: Final = 999_999_999
-"""The most that a limit may be which is a whole number."""
-
-
 def count(name: str, text: str) -> int:
     """Return a limit that is a whole number."""
-    digits = text.strip()
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(MAX_COUNT)) or int(digits) < 1:
+    if not (text.strip().isascii() and text.strip().isdigit()) or len(text.strip()) > 9 or int(text) < 1:
         raise UsageError(f"{name} takes a whole number from 1 on")
     return int(text)
 

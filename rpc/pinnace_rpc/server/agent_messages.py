@@ -63,6 +63,8 @@ class GivenMessages:
         Raises:
             ClientError: The same, at once.
         """
+        if not command.message:
+            raise errors.ClientError(errors.invalid_field("message_agent", "message", errors.NO_TEXT))
         agent_id, message_id = command.agentId, command.messageId or new_message_id()
         if (waiting := self._waiting.get((agent_id, message_id))) is not None:
             waiting.append(answer)

@@ -16,7 +16,6 @@ from pinnace_agent.core.surroundings import CLIENT_SERVERS
 from pinnace_agent.telemetry.variables import HEADERS
 from pinnace_rpc.options.options import Options
 from pinnace_rpc.options.table import OPTIONS
-from pinnace_rpc.options.values import MAX_COUNT
 from pinnace_spec.nearest import nearest_or_all
 from pinnace_spec.records.messages import ApprovalMode, Model, ThinkingLevel
 
@@ -60,6 +59,8 @@ LEFT_OUT: Final = frozenset(
 _PATHS: Final = frozenset({"skills", "prompt_templates", "directories"})
 _TEXTS_OR_FILES: Final = frozenset({"system_prompt", "append_system_prompt"})
 _PROTOCOL: Final = "1.5"
+MOST_TURNS: Final = 999_999_999
+"""The most that `--max-turns` takes."""
 _LEAST_COST: Final = 0.000001
 """What a limit may be; one answer may cost more than any."""
 
@@ -126,7 +127,7 @@ def child_start(request: ChildRequest, parent: ParentState, model: Model, max_de
     elif parent.options.approved:
         words.append("--approve")
     turns = [each for each in (request.max_turns, parent.max_turns) if each is not None]
-    words += ["--max-turns", str(min(*turns, MAX_COUNT))] if turns else []
+    words += ["--max-turns", str(min(*turns, MOST_TURNS))] if turns else []
     max_cost = None if parent.cost_share is None else max(parent.cost_share, _LEAST_COST)
     words += [] if max_cost is None else ["--max-cost", f"{max_cost:f}"]
     return ChildStart(

@@ -118,21 +118,16 @@ def _invalid(name: str, field: str, problem: str, identity: JsonValue, *, has_id
 
 def _first_problem(command: str, error: "ValidationError", nullable: Collection[str]) -> tuple[str, str]:
     """Name the first field that is wrong, as a path, and what was expected of it."""
-    from pinnace_spec.records.expected_values import expected
+    from pinnace_spec.records.expected_values import expected, steps_to
 
     first = error.errors(include_url=False, include_input=False)[0]
-    location = [part for part in first["loc"] if not (isinstance(part, str) and _is_of_type(part))]
+    location = steps_to(first["loc"])
     name = str(location[0])
     path = name + "".join(_steps(location[1:]))
     if first["type"] == "value_error":
         return path, str(first.get("ctx", {}).get("error"))
     wanted = f"must be {expected(command, name)}" + (" or null" if name in nullable else "")
     return path, wanted if len(location) == 1 else f"is not as expected: {name} {wanted}"
-
-
-def _is_of_type(part: str) -> bool:
-    """Return whether a part of a location names a type that was tried, and no field."""
-    return part.startswith("function-") or part in ("float", "int")
 
 
 def _steps(location: Sequence[int | str]) -> Iterator[str]:
@@ -142,13 +137,11 @@ def _steps(location: Sequence[int | str]) -> Iterator[str]:
 
 def _meaning_problem(command: "CommandModel") -> tuple[str, str] | None:
     """Find what no single field's type can say."""
-    from pinnace_spec.records.commands import FollowUp, MessageAgent, Prompt, QueueMessage, SetSessionName, Steer
+    from pinnace_spec.records.commands import FollowUp, Prompt, QueueMessage, SetSessionName, Steer
 
     match command:
         case Prompt() | Steer() | FollowUp() | QueueMessage() if not command.message and not command.content_images:
             return "message", "must not be empty without images"
-        case MessageAgent() if not command.message:
-            return "message", errors.NO_TEXT
         case SetSessionName() if not command.name.strip():
             return "name", ""
         case _:

@@ -9,10 +9,12 @@ import pytest
 
 from pinnace_agent.core.ports.children import ChildRefused, ChildRequest
 from pinnace_rpc.options.options import Options
-from pinnace_rpc.options.values import MAX_COUNT, count
+from pinnace_rpc.options.parser import UsageError
+from pinnace_rpc.options.values import count
 from pinnace_rpc.subagents.rights import (
     DECIDED,
     LEFT_OUT,
+    MOST_TURNS,
     PASSED_ON,
     ChildStart,
     ParentState,
@@ -107,7 +109,9 @@ def test_limits_are_the_smaller_ones(tmp_path: Path) -> None:
     assert (["3"], ["0.250000"]) == (words_after(start, "--max-turns"), words_after(start, "--max-cost"))
     assert ["2"] == words_after(started(parent(tmp_path, max_turns=3), max_turns=2), "--max-turns")
     [most] = words_after(started(parent(tmp_path), max_turns=1 << 31), "--max-turns")
-    assert 1 << 31 > count("--max-turns", most) == MAX_COUNT  # the sub-agent takes no more
+    assert MOST_TURNS == count("--max-turns", most)
+    with pytest.raises(UsageError):
+        count("--max-turns", str(MOST_TURNS + 1))
 
 
 @pytest.mark.parametrize("approved", [None, True])

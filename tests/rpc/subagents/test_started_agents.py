@@ -109,8 +109,10 @@ def test_what_a_sub_agent_could_not_be_sent_is_refused(agent: AgentStarter) -> N
     refused = pi.request({"type": "start_agent", "task": text})
     one = started(pi)
     unsent = pi.request({"type": "message_agent", "agentId": one["agentId"], "message": text})
+    empty = pi.request({"type": "message_agent", "agentId": one["agentId"], "message": ""})
     listed = row(pi)
 
+    assert "Invalid message_agent command: message must be a text that is not empty" == empty["error"]
     assert ("agent_refused", "task: it is longer") == (refused["errorCode"], refused["error"][:18])
     assert unsent["error"].startswith("Invalid message_agent command: message must not be longer than")
     assert one == listed

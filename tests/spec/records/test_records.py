@@ -229,13 +229,6 @@ def test_a_text_of_nothing_needs_an_image(command: str) -> None:
     parse_command({"type": command, "message": " "})
 
 
-def test_a_message_to_a_sub_agent_is_not_empty() -> None:
-    error = refusal({"type": "message_agent", "agentId": "a", "message": ""})
-
-    assert "Invalid message_agent command: message must be a text that is not empty" == error.text
-    assert ErrorCode.INVALID_FIELD == error.code
-
-
 @pytest.mark.parametrize("name", ["", " ", "\t\n"])
 def test_a_session_name_of_nothing_is_refused_with_the_published_text(name: str) -> None:
     error = refusal({"type": "set_session_name", "name": name})
