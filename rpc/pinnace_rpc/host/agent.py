@@ -642,7 +642,7 @@ class HostedAgent:
         is_repeatable = command.name in routing.SAFE or (
             client is not None and self._is_decided_by_session(command.name)
         )
-        before, changed = self._offered(connection, command) if is_taken else (b"", {})
+        before, changed = self._offered(connection, command, is_taken=is_taken)
         number, sent = self._router.add(connection, command, line, {**members, **changed}, is_repeatable=is_repeatable)
         if client is not None and number is not None:
             self._kept[number] = _Kept(client, command.identity)
@@ -650,12 +650,15 @@ class HostedAgent:
             self._reads.hold(number)
         await self._send(before + sent)
 
-    def _offered(self, connection: int, command: RoutedCommand) -> tuple[bytes, Mapping[str, object]]:
+    def _offered(
+        self, connection: int, command: RoutedCommand, *, is_taken: bool = True
+    ) -> tuple[bytes, Mapping[str, object]]:
         """Take what a command that is about to be sent offers.
 
         Returns what is sent before it, and members that replace its own.
         """
-        if command.name != "hello" or not command.is_object or connection not in self.connections:
+        is_hello = command.name == "hello" and command.is_object
+        if not (is_hello and is_taken) or connection not in self.connections:
             return b"", {}
         before, changed = self._offers.take(connection, command.fields)
         return self._own_hello(before) if before else b"", changed
