@@ -233,7 +233,8 @@ class EffectInterpreter:
             self._inbox.append(InternalEvent("queue_announced"))
 
     def fate_of(self, message_id: str) -> MessageFate | None:
-        """Return what became of a message of the user that was accepted; None: it is not known."""
+        """Return what became of a message that this or a former process has accepted; None: unknown."""
+        self.session.claim()
         state = self.chart.state
         if any(each.message_id == message_id for each in (*state.steering, *state.follow_up)):
             return MessageFate("queued")
@@ -531,6 +532,7 @@ class EffectInterpreter:
 
     def returns_again(self, ref: int) -> bool:
         """Answer a `clear_queue` that was executed before with the same messages; return whether it was."""
+        self.session.claim()
         return self._return_again(fx.Accept(ref), is_empty=False)
 
     def _return_again(self, effect: fx.Accept, *, is_empty: bool) -> bool:

@@ -4,10 +4,11 @@ An agent that a run or a client starts (a sub-agent) is a session of its own. Th
 entries: that it has begun, on the disk before the agent does anything, and that it has ended, with what it has used.
 What has begun and not ended when a file is opened was cut, and its usage is read from its own file, so that it is
 counted once: the entry that counts it is the one that ends it. A message that it is given while it works is an entry,
-too, and it has been delivered where its own file has it. It is accepted when that entry is on the disk; if it can't be
-brought there, the entry is taken out again, or another one says that it counts for nothing. A message that is queued in
-the file of an agent whose process has ended is taken out of that queue before it is returned: else an agent that
-continues the file would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07, R-SUB-10, R-SUB-12.
+too, and it has been delivered where its own file has it. An agent has begun, and a message is accepted, when its entry
+is on the disk; if it can't be brought there, the entry is taken out again, or another one says that it counts for
+nothing. A message that is queued in the file of an agent whose process has ended is taken out of that queue before it
+is returned: else an agent that continues the file would deliver it, too. Rules R-SUB-02, R-SUB-06, R-SUB-07, R-SUB-10,
+R-SUB-12, R-SUB-13.
 """
 
 import os
@@ -218,6 +219,8 @@ def listed_children(
     for entry in entries:
         if (begun := _begun(entry, session_id)) is not None:
             listed[begun["agentId"]] = shown_child(begun, session_path)
+        elif (never := _never_begun(entry, session_id)) is not None:
+            listed.pop(never, None)
         elif (ended := _ended(entry)) is not None and ended["agentId"] in listed:
             listed[ended["agentId"]].update(shown_end(ended))
             returned[ended["agentId"]] = ended.get("returned", ())
@@ -255,34 +258,55 @@ def shown_end(ended: ChildEnded) -> dict[str, object]:
     return {**shown, "error": ended["error"]} if "error" in ended else shown
 
 
+def keep_child_begun(session: Session, begun: ChildBegun) -> SaveError | None:
+    """Append the beginning of an agent. It is on the disk only after `session.sync`.
+
+    Returns:
+        Why it is not in the session; None: it is.
+    """
+    return _keep(session, CHILD_BEGUN, begun, {"agentId": begun["agentId"]})
+
+
+def drop_child_begun(session: Session, agent_id: str) -> None:
+    """Take a beginning out again that can't be brought to the disk: nothing is known of the agent then."""
+    _drop(session, CHILD_BEGUN, {"agentId": agent_id})
+
+
 def keep_child_message(session: Session, message: ChildMessage) -> SaveError | None:
     """Append a message to an agent that works. It is on the disk only after `session.sync`.
 
     Returns:
         Why it is not in the session; None: it is.
     """
-    failure = session.accept_custom(CHILD_MESSAGE, message)
-    if failure is not None and _is_newest_message(session, message["messageId"]):  # a part of it is in the file
-        _mark_dropped(session, message["agentId"], message["messageId"])
-    return failure
+    return _keep(session, CHILD_MESSAGE, message, {"agentId": message["agentId"], "messageId": message["messageId"]})
 
 
 def drop_child_message(session: Session, agent_id: str, message_id: str) -> None:
     """Take a message out again that can't be brought to the disk: its id is unknown then."""
-    if not (_is_newest_message(session, message_id) and session.take_back()):
-        _mark_dropped(session, agent_id, message_id)
+    _drop(session, CHILD_MESSAGE, {"agentId": agent_id, "messageId": message_id})
 
 
-def _is_newest_message(session: Session, message_id: str) -> bool:
+def _keep(session: Session, custom_type: str, data: object, names: Mapping[str, str]) -> SaveError | None:
+    failure = session.accept_custom(custom_type, data)
+    if failure is not None and _is_newest(session, custom_type, names):  # a part of it is in the file
+        _mark_dropped(session, custom_type, names)
+    return failure
+
+
+def _drop(session: Session, custom_type: str, names: Mapping[str, str]) -> None:
+    if not (_is_newest(session, custom_type, names) and session.take_back()):
+        _mark_dropped(session, custom_type, names)
+
+
+def _is_newest(session: Session, custom_type: str, names: Mapping[str, str]) -> bool:
     entries = session.tree.entries
     newest: Mapping[str, object] = entries[-1] if entries else {}
     data = as_object(newest.get("data")) or {}
-    return newest.get("customType") == CHILD_MESSAGE and data.get("messageId") == message_id
+    return newest.get("customType") == custom_type and all(data.get(name) == value for name, value in names.items())
 
 
-def _mark_dropped(session: Session, agent_id: str, message_id: str) -> None:
-    data = {"agentId": agent_id, "parentId": session.id, "messageId": message_id, "dropped": True}
-    session.keep_custom(CHILD_MESSAGE, data)
+def _mark_dropped(session: Session, custom_type: str, names: Mapping[str, str]) -> None:
+    session.keep_custom(custom_type, {**names, "parentId": session.id, "dropped": True})
 
 
 def ended_messages(texts: Mapping[str, str], returned: Collection[str]) -> list[ShownMessage]:
@@ -403,6 +427,8 @@ def _unended(entries: Iterable[Entry], session_id: str) -> list[ChildBegun]:
     for entry in entries:
         if (child := _begun(entry, session_id)) is not None:
             begun[child["agentId"]] = child
+        elif (never := _never_begun(entry, session_id)) is not None:
+            begun.pop(never, None)
         elif (ended := _ended(entry)) is not None:
             begun.pop(ended["agentId"], None)
     return list(begun.values())
@@ -410,12 +436,10 @@ def _unended(entries: Iterable[Entry], session_id: str) -> list[ChildBegun]:
 
 def _begun(entry: Entry, session_id: str) -> ChildBegun | None:
     """Return what an entry holds of a beginning; None: it holds none, or that of another session's agent."""
-    if entry.get("type") != "custom" or entry.get("customType") != CHILD_BEGUN:
-        return None
-    data = as_object(entry.get("data")) or {}
+    data = _data_of_begun(entry, session_id)
     agent_id = data.get("agentId")
     # The id becomes the name of a file.
-    if data.get("parentId") != session_id or not isinstance(agent_id, str) or not _AGENT_ID.fullmatch(agent_id):
+    if data.get("dropped") is True or not isinstance(agent_id, str) or not _AGENT_ID.fullmatch(agent_id):
         return None
     begun: ChildBegun = {
         "agentId": agent_id,
@@ -431,6 +455,20 @@ def _begun(entry: Entry, session_id: str) -> ChildBegun | None:
     if cwd := _text(data, "cwd"):
         begun["cwd"] = cwd
     return begun
+
+
+def _never_begun(entry: Entry, session_id: str) -> str | None:
+    """Return the agent whose beginning an entry takes back; None: it takes none back."""
+    data = _data_of_begun(entry, session_id)
+    return _text(data, "agentId") if data.get("dropped") is True else None
+
+
+def _data_of_begun(entry: Entry, session_id: str) -> Mapping[str, object]:
+    """Return the data of an entry about the beginning of an agent of this session; empty if it is none."""
+    if entry.get("type") != "custom" or entry.get("customType") != CHILD_BEGUN:
+        return {}
+    data = as_object(entry.get("data")) or {}
+    return data if data.get("parentId") == session_id else {}
 
 
 def _ended(entry: Entry) -> ChildEnded | None:

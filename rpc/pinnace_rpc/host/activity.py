@@ -10,6 +10,7 @@ from typing import Final
 from pinnace_rpc.host import routing
 from pinnace_rpc.host.details import DetailsStore
 from pinnace_rpc.host.dialogs import OpenDialogs
+from pinnace_rpc.host.offers import Offers
 from pinnace_rpc.host.own_commands import OwnCommands
 from pinnace_rpc.host.profiles import WITHOUT_SETTLED
 from pinnace_rpc.host.routing import RoutedResponse
@@ -30,7 +31,12 @@ class AgentActivity:
     """That of one agent, over all its processes."""
 
     def __init__(
-        self, details: DetailsStore, dialogs: OpenDialogs, own_commands: OwnCommands, wall_time_s: Callable[[], float]
+        self,
+        details: DetailsStore,
+        dialogs: OpenDialogs,
+        own_commands: OwnCommands,
+        offers: Offers,
+        wall_time_s: Callable[[], float],
     ) -> None:
         """Begin with what is known of an agent that has had no process of this host.
 
@@ -38,11 +44,13 @@ class AgentActivity:
             details: Keep its session, and whether it is in a run.
             dialogs: Those that it waits for.
             own_commands: Ask for what no record says.
+            offers: What the process shows of sub-agents, to whom.
             wall_time_s: Returns seconds since the epoch.
         """
         self._details = details
         self._dialogs = dialogs
         self._own = own_commands
+        self._offers = offers
         self._wall_time_s = wall_time_s
         self.summary = AgentSummary()
         self.is_running_turns = False
@@ -100,4 +108,10 @@ class AgentActivity:
         identity = row.get("agentId")
         if not isinstance(identity, str) or row.get("state") != "running" or not self.summary.take_started(row):
             return
-        self._own.wait_for_child(identity, lambda answer: self.summary.started_ended(identity, answer))
+
+        def ended(answer: Mapping[str, JsonValue]) -> None:
+            self.summary.started_ended(identity, answer)
+            if not self.summary.has_started and (fields := self._offers.follow(is_wanted=False)):
+                self._own.hello_soon(fields)
+
+        self._own.wait_for_child(identity, ended, self._offers.follow(is_wanted=True))

@@ -23,6 +23,7 @@ from pinnace_rpc.host.dialogs import OpenDialogs
 from pinnace_rpc.host.followers import Followers
 from pinnace_rpc.host.journal import RETAINED_BYTES, Journal
 from pinnace_rpc.host.named_clients import NamedClients
+from pinnace_rpc.host.offers import Offers
 from pinnace_rpc.host.open_commands import OpenCommands
 from pinnace_rpc.host.own_commands import OwnCommands
 from pinnace_rpc.host.process_input import ProcessInput
@@ -96,17 +97,19 @@ class HostedAgent:
         self.dialogs = OpenDialogs(self.journal)
         self._input = ProcessInput(lambda: self._is_over)
         self.own_commands = OwnCommands(folder, nursery, self.router, self._input, self._take_state)
-        self.activity = AgentActivity(self._details, self.dialogs, self.own_commands, surroundings.wall_time_s)
+        offers = Offers()
+        self.activity = AgentActivity(self._details, self.dialogs, self.own_commands, offers, surroundings.wall_time_s)
         self.open_commands = OpenCommands(self.router, self.connections, self.details.profile)
         self.commands = ClientCommands(
             self.details.profile,
             surroundings.system.urandom,
-            self.connections,
-            self.router,
-            self.open_commands,
-            self._input,
-            self.own_commands,
-            self.dialogs,
+            connections=self.connections,
+            router=self.router,
+            open_commands=self.open_commands,
+            process=self._input,
+            own_commands=self.own_commands,
+            dialogs=self.dialogs,
+            offers=offers,
         )
         self._output = ProcessOutput(
             self.journal,
@@ -114,7 +117,7 @@ class HostedAgent:
             self.router,
             self.open_commands,
             self.own_commands,
-            self.commands.offers,
+            offers,
             self.activity,
             self._answered,
         )

@@ -9,7 +9,7 @@ from pinnace_rpc.host import routing
 from pinnace_rpc.host.attached import AttachedConnections
 from pinnace_rpc.host.dialogs import OpenDialogs
 from pinnace_rpc.host.named_clients import NamedClient
-from pinnace_rpc.host.offers import Offers
+from pinnace_rpc.host.offers import Offers, are_folders
 from pinnace_rpc.host.open_commands import OpenCommands
 from pinnace_rpc.host.own_commands import OwnCommands
 from pinnace_rpc.host.process_input import ProcessInput
@@ -21,16 +21,18 @@ from pinnace_rpc.host.table import lasting_id
 class ClientCommands:
     """The way to one agent, over all its processes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by name
         self,
         profile: str,
         random_bytes: Callable[[int], bytes],
+        *,
         connections: AttachedConnections,
         router: Router,
         open_commands: OpenCommands,
         process: ProcessInput,
         own_commands: OwnCommands,
         dialogs: OpenDialogs,
+        offers: Offers,
     ) -> None:
         """Begin without a command.
 
@@ -43,6 +45,7 @@ class ClientCommands:
             process: Takes commands.
             own_commands: Those of the host.
             dialogs: Are answered.
+            offers: What the process has of clients.
         """
         self._profile = profile
         self._random_bytes = random_bytes
@@ -54,8 +57,7 @@ class ClientCommands:
         self._dialogs = dialogs
         self.reads = ReadSlots()
         """Those that the process has."""
-        self.offers = Offers()
-        """What the process has of clients."""
+        self.offers = offers
 
     async def send(self, connection: int, named: NamedClient | None, command: RoutedCommand, line: bytes) -> None:
         """Give a command of a connection to the process; wait while there is none yet, or the pipe is full.
@@ -102,7 +104,7 @@ class ClientCommands:
         while (left := self._open.ask_again()) is not None:
             number, command = left
             assert command.line is not None
-            before, members = self._offered(command.connection, command.name, command.line)
+            before, members = self._offered(command.connection, routing.read_command(command.line))
             sent = routing.with_members(command.line, {**members, "id": routing.own_id(number)})
             await self._process.send(before + sent)
 
@@ -120,6 +122,7 @@ class ClientCommands:
         members: Mapping[str, object],
     ) -> None:
         """Give a command to the process as soon as that takes commands; with a client, it is in the client's table."""
+        is_taken = command.name != "hello" or await are_folders(command.fields.get("directories"))
         has_slot = command.name in routing.SAFE and command.name != routing.WAIT and await self.reads.take()
         try:
             is_open = await self._process.wait_open()
@@ -137,7 +140,7 @@ class ClientCommands:
         is_repeatable = command.name in routing.SAFE or (
             client is not None and self._open.is_decided_by_session(command.name)
         )
-        before, changed = self._offered(connection, command.name, line)
+        before, changed = self._offered(connection, command, is_taken=is_taken)
         number, sent = self._router.add(connection, command, line, {**members, **changed}, is_repeatable=is_repeatable)
         if client is not None and number is not None:
             self._open.given(number, client, command.identity)
@@ -145,14 +148,17 @@ class ClientCommands:
             self.reads.hold(number)
         await self._process.send(before + sent)
 
-    def _offered(self, connection: int, name: str, line: bytes) -> tuple[bytes, Mapping[str, object]]:
+    def _offered(
+        self, connection: int, command: RoutedCommand, *, is_taken: bool = True
+    ) -> tuple[bytes, Mapping[str, object]]:
         """Take what a command that is about to be sent offers.
 
         Returns what is sent before it, and members that replace its own.
         """
-        if name != "hello" or connection not in self._connections:
+        is_hello = command.name == "hello" and command.is_object
+        if not (is_hello and is_taken) or connection not in self._connections:
             return b"", {}
-        before, changed = self.offers.take(connection, routing.read_command(line).fields)
+        before, changed = self.offers.take(connection, command.fields)
         return self._own.hello(before) if before else b"", changed
 
     async def _answer_dialog(self, command: RoutedCommand, line: bytes) -> None:

@@ -6,7 +6,6 @@ No connection gets the responses: each is taken by what has asked.
 import json
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final
 
 import trio
@@ -119,9 +118,15 @@ class OwnCommands:
         number = self._reserve("hello", lambda _data: None)
         return json.dumps({"type": "hello", "id": own_id(number), **fields}).encode("ascii") + b"\n"
 
-    def wait_for_child(self, agent_id: str, take: Take) -> None:
-        """Have the process answer when a sub-agent ends."""
-        self._nursery.start_soon(partial(self._send, self._reserve(routing.WAIT, take), routing.WAIT, agentId=agent_id))
+    def hello_soon(self, fields: Mapping[str, object]) -> None:
+        """Send a `hello` in a task."""
+        self._nursery.start_soon(self._process.send, self.hello(fields))
+
+    def wait_for_child(self, agent_id: str, take: Take, offers: Mapping[str, object]) -> None:
+        """Have the process answer when a sub-agent ends, behind a `hello` with these fields, if there are any."""
+        before = self.hello(offers) if offers else b""
+        line = _line(self._reserve(routing.WAIT, take), routing.WAIT, agentId=agent_id)
+        self._nursery.start_soon(self._process.send, before + line)
 
     async def cancel_child(self, agent_id: str) -> str | None:
         """End a sub-agent that works; return why it was not ended. Ends with the process at the latest."""
@@ -147,4 +152,8 @@ class OwnCommands:
         return number
 
     async def _send(self, number: int, name: str, **fields: str) -> None:
-        await self._process.send(json.dumps({"type": name, **fields, "id": own_id(number)}).encode("ascii") + b"\n")
+        await self._process.send(_line(number, name, **fields))
+
+
+def _line(number: int, name: str, **fields: str) -> bytes:
+    return json.dumps({"type": name, **fields, "id": own_id(number)}).encode("ascii") + b"\n"

@@ -165,6 +165,8 @@ class ProcessOutput:
                     addressees, line = (response.command.connection,), response.line
             elif addressees is None and (piece := self._event(line, self._journal.end + size)):
                 events += 1
+            if addressees is not None and response is None:
+                self._activity.summary.follow_shown(line)
             if addressees:
                 to.update(addressees)
                 piece = addressed(addressees, len(line)) + line

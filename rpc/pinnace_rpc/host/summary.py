@@ -5,13 +5,17 @@ asked for, once: the state of a process that has begun, and the totals of a sess
 connections or journals.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from resource import getpagesize
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace_rpc.host import routing
 from pinnace_spec.wire.json_text import JsonValue
+
+if TYPE_CHECKING:  # for annotations alone
+    from pinnace_rpc.subagents.doing import Doing
 
 _CALL_RECORDS: Final = frozenset({b"tool_execution_update", b"tool_execution_end"})
 FOLLOWED: Final = frozenset(
@@ -22,6 +26,9 @@ MODEL_COMMANDS: Final = frozenset({"set_model", "cycle_model"})
 """Commands whose responses do."""
 _USAGE: Final = b'"usage":'
 _OF_CHILD: Final = b'"toolName":"subagent"'
+_SHOWN: Final = re.compile(
+    rb'\{"type":"subagent_event","agentId":"([0-9a-f-]+)","event":\{"type":"(?:tool_execution_start|message_end)"'
+)
 _LEAST_NAME: Final = 8
 """Characters of the end of an id, as a table shows it."""
 _KINDS: Final = ("input", "output", "cacheRead", "cacheWrite")
@@ -42,6 +49,8 @@ class AgentSummary:
         """Of the same, in US dollars."""
         self._children: dict[str, dict[str, JsonValue]] = {}
         """The sub-agents that work, by their calls; those that clients have started, by their ids."""
+        self._started: dict[str, Doing] = {}
+        """What those do that clients have started."""
 
     @property
     def children(self) -> list[dict[str, JsonValue]]:
@@ -64,6 +73,7 @@ class AgentSummary:
     def forget_children(self) -> None:
         """Take notice that the process has ended: its sub-agents have ended with it."""
         self._children.clear()
+        self._started.clear()
 
     def take_state(self, data: Mapping[str, JsonValue]) -> bool:
         """Take the data of a `get_state`; returns whether the session has messages, so that its totals are unknown."""
@@ -116,13 +126,32 @@ class AgentSummary:
 
     def take_started(self, agent: Mapping[str, JsonValue]) -> bool:
         """Take a sub-agent that a client has started, and that works; return whether it was unknown."""
+        from pinnace_rpc.subagents.doing import Doing  # with the first one
+
         identity = str(agent.get("agentId"))
-        is_new = identity not in self._children
-        self._children[identity] = _child(agent)
-        return is_new
+        if identity in self._started:
+            return False
+        self._children[identity], self._started[identity] = _child(agent), Doing()
+        return True
+
+    @property
+    def has_started(self) -> bool:
+        """Whether one works that a client has started."""
+        return bool(self._started)
+
+    def follow_shown(self, line: bytes) -> None:
+        """Take an event that shows what a sub-agent does; those of calls are followed by the records of their calls."""
+        if (match := _SHOWN.match(line)) is None or (doing := self._started.get(match[1].decode())) is None:
+            return
+        if doing.take(routing.member(routing.parse_record(line), "event")):
+            totals = doing.totals
+            self._children[match[1].decode()] |= {"activity": doing.activity or None}
+            if doing.turns:
+                self._children[match[1].decode()] |= {"tokens": totals["tokens"]["total"], "cost": totals["cost"]}
 
     def started_ended(self, identity: str, data: Mapping[str, JsonValue]) -> None:
         """Take the data of a `wait_agent` for one that a client has started; its usage counts now."""
+        self._started.pop(identity, None)
         if self._children.pop(identity, None) is not None:
             self._add(routing.member(routing.member(data, "agent"), "usage"))
 

@@ -27,10 +27,14 @@ def shown_agents(agent: "AgentReads") -> list[Mapping[str, object]]:
 
 
 def shown_agents_of(agent: "AgentReads", session: "Session") -> list[Mapping[str, object]]:
-    """Return the sub-agents of a session of this process, which another one may have replaced."""
+    """Return the sub-agents of a session of this process, which another one may have replaced.
+
+    One whose beginning is not on the disk is not among them.
+    """
     if (children := agent.profile.children) is None:
         return listed_children(session.tree.entries, session.id, session.path)
-    return listed_children(session.tree.entries, session.id, session.path, children.messages)
+    listed = listed_children(session.tree.entries, session.id, session.path, children.messages)
+    return [each for each in listed if not children.is_beginning(str(each["agentId"]))]
 
 
 def shown_agent(agent: "AgentReads", session: "Session", agent_id: str) -> Mapping[str, object] | None:
@@ -59,6 +63,8 @@ class GivenMessages:
         Raises:
             ClientError: The same, at once.
         """
+        if not command.message:
+            raise errors.ClientError(errors.invalid_field("message_agent", "message", errors.NO_TEXT))
         agent_id, message_id = command.agentId, command.messageId or new_message_id()
         if (waiting := self._waiting.get((agent_id, message_id))) is not None:
             waiting.append(answer)

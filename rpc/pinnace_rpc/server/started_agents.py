@@ -63,9 +63,10 @@ class StartedAgents:
         if name is not None and (waiting := self._starting.get(name)) is not None:
             waiting.append(answer)
             return
+        if name is not None:
+            agent.session.claim()  # a process that had the session, and has ended, may have begun it
         known = () if name is None else shown_agents_of(agent, agent.session)
         if (found := next((each for each in known if each.get("messageId") == name), None)) is not None:
-            # A process that was killed may have begun it.
             agent.sessions.queue.when_saved(ref, partial(_answer_known, found, answer))
             return
         if not command.task.strip():

@@ -6,8 +6,10 @@ has started ends with the session that was current then. Rules R-SUB-01 to R-SUB
 R-SUB-13.
 """
 
+import math
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,10 +28,9 @@ from pinnace_agent.core.ports.children import (
     ChildRequest,
     OnStarted,
 )
-from pinnace_agent.core.surroundings import environment, is_embedded
+from pinnace_agent.core.surroundings import environment, is_embedded, system
 from pinnace_agent.core.trace_context import TRACE_VARIABLES
 from pinnace_agent.session.child_agents import (
-    CHILD_BEGUN,
     ChildBegun,
     ChildEnd,
     ChildMessage,
@@ -37,20 +38,24 @@ from pinnace_agent.session.child_agents import (
     child_ended,
     child_file,
     child_remains,
+    drop_child_begun,
     drop_child_message,
     ended_messages,
+    keep_child_begun,
     keep_child_message,
     shown_child,
     take_back,
+    usage_of,
 )
 from pinnace_agent.session.conversation import Session
 from pinnace_agent.session.identity import new_session_id
 from pinnace_agent.session.library import create_session_file
 from pinnace_agent.session.store.file import SaveError
+from pinnace_agent.session.totals import file_totals
 from pinnace_agent.tools.validation import number_text
 from pinnace_rpc.options.options import Options, StartupError
 from pinnace_rpc.subagents.mailbox import Mailbox
-from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process
+from pinnace_rpc.subagents.process import ChildGone, ChildProcess, Record, child_process, is_too_long
 from pinnace_rpc.subagents.progress import Progress
 from pinnace_rpc.subagents.rights import (
     DEPTH_VARIABLE,
@@ -63,6 +68,7 @@ from pinnace_rpc.subagents.rights import (
 from pinnace_spec.records.messages import ASKED_BY, ApprovalMode, Model
 from pinnace_spec.rules import errors
 from pinnace_spec.rules.limits import MAX_QUEUED_MESSAGES
+from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
 if TYPE_CHECKING:  # for annotations alone
     from pinnace_agent.engine.interpreter import EffectInterpreter
@@ -101,7 +107,7 @@ class _Running:
     """The one that has started it."""
     start: ChildStart
     has_begun: bool = False
-    """Whether the session has its entry, which is where clients have its id from."""
+    """Whether its beginning is on the disk: clients see it from then on."""
     has_ended: bool = False
     limit_s: float | None = None
     """After how many seconds it is ended; None: its call decides."""
@@ -217,8 +223,6 @@ class Children:
                 return
             if session.path is None:
                 self._answers[last.agent_id] = last.text
-            if last.outcome == "failed":
-                report(ChildNotSaved(last.error))  # where its beginning could not be brought to the disk
 
         def ended(_cancelled: bool, _failure: BaseException | None) -> None:
             self._forget(running)  # also where the work had no first step
@@ -243,6 +247,8 @@ class Children:
             )
         if len(self._running) >= self._most:
             raise ChildRefused(f"tools.maxSubagents is {self._most}, and so many sub-agents work: wait until one ends")
+        if is_too_long(f"{TASK_WORDS}{request.task}"):
+            raise ChildRefused(f"task: it is longer than a sub-agent may be sent, {MAX_RECORD_BYTES} bytes of JSON")
         session = agent.session
         start = self._start(agent, request)
         agent_id = new_session_id()
@@ -258,7 +264,8 @@ class Children:
             begun["toolCallId"] = request.call_id
         if request.message_id is not None:
             begun["messageId"] = request.message_id
-        outgoing, incoming = trio.open_memory_channel[str](MAX_QUEUED_MESSAGES)
+        # What may wait is limited where it is taken; those that were dropped are sent, too.
+        outgoing, incoming = trio.open_memory_channel[str](math.inf)
         running = self._running[agent_id] = _Running(
             begun,
             start.approval,
@@ -285,19 +292,16 @@ class Children:
         """Start an agent that was admitted, have it do its task, and end it."""
         session, begun, start = running.session, running.begun, running.start
         try:
-            file = await _make_file(session, begun, start)
-            if running.cancellation.cancel_called:
-                raise ChildRefused("it was ended before it had begun")
-            if (failure := session.accept_custom(CHILD_BEGUN, begun)) is not None:
-                raise _not_saved(failure) from failure
-            running.has_begun = True
+            file = await self._begin(running)
             if self._is_shown:
                 self._show_state(session, begun)
+            if running.on_started is not None:
+                running.on_started()
             progress = Progress(begun, file, running.mailbox, on_report)
             outcome: ChildEnd = "cancelled"
             try:
                 with running.cancellation:
-                    outcome = await self._work(session, request, start, progress, running)
+                    outcome = await self._work(request, start, progress, running)
                 # Also where it came to its end meanwhile: that it is cancelled was accepted.
                 if running.is_cancelled or running.cancellation.cancelled_caught:
                     outcome, progress.error = "cancelled", running.why_cancelled
@@ -312,6 +316,43 @@ class Children:
             return progress.state
         finally:
             self._forget(running)
+
+    async def _begin(self, running: _Running) -> str | None:
+        """Bring the beginning of one to the disk, and return the path of its file; None: its session is in memory.
+
+        Cancelled, it is ended in the session as one that was, unless a client has started it: what the client is
+        answered is then decided by the disk.
+
+        Raises:
+            ChildRefused: That can't be done, or its end was asked for before; nothing is left of it.
+        """
+        session, begun = running.session, running.begun
+        path = None if session.path is None else child_file(session.path, begun["agentId"])
+        if path is not None:
+            await _make_file(path, session, begun, running.start)
+        failure: SaveError | None = None
+        try:
+            if running.cancellation.cancel_called:
+                why = running.why_cancelled
+                raise ChildRefused("the sub-agent was ended before it had begun" + (why and f": {why}"))
+            if (failure := keep_child_begun(session, begun)) is not None:
+                raise _not_saved(failure) from failure
+            try:
+                with trio.CancelScope(shield=running.is_of_client):
+                    await session.sync()
+            except SaveError as error:
+                drop_child_begun(session, begun["agentId"])
+                raise _not_saved(error) from error
+            except trio.Cancelled:
+                session.keep_usage(child_ended(begun, usage_of(file_totals(())), "cancelled"))
+                raise
+        except ChildRefused:
+            if path is not None:
+                with suppress(OSError):
+                    system().unlink(path)
+            raise
+        running.has_begun = True
+        return None if path is None else str(path)
 
     @property
     def started(self) -> int:
@@ -334,17 +375,21 @@ class Children:
         if (running := self._running.get(agent_id)) is not None:
             await running.over.wait()
 
+    def is_beginning(self, agent_id: str) -> bool:
+        """Return whether the beginning of an agent is not on the disk yet; see the port."""
+        running = self._running.get(agent_id)
+        return running is not None and not running.has_begun
+
     def answer_of(self, agent_id: str) -> str | None:
         """Return the last answer of one whose session is in memory; see the port."""
         return self._answers.get(agent_id)
 
     def show(self, *, is_wanted: bool) -> None:
         """Have the client be sent what each does, or no more; see the port."""
-        assert self._agent is not None
         self._is_shown = is_wanted
         for running in self._running.values():
             if is_wanted and running.has_begun and not running.has_ended:
-                self._show_state(self._agent.session, running.begun)
+                self._show_state(running.session, running.begun)
 
     def _show_state(self, session: Session, begun: ChildBegun, **end: object) -> None:
         assert self._agent is not None
@@ -379,16 +424,18 @@ class Children:
         Raises:
             ClientError: See the port.
         """
-        assert self._agent is not None
         running = self._running.get(agent_id)
         if running is None or not running.has_begun:
             raise errors.ClientError(errors.agent_not_found(agent_id), errors.ErrorCode.AGENT_NOT_FOUND)
         if not running.mailbox.is_open:
             refusal = errors.agent_not_running(agent_id, "ending")
             raise errors.ClientError(refusal, errors.ErrorCode.AGENT_NOT_FOUND)
+        if is_too_long(f"{MESSAGE_WORDS}{text}"):
+            problem = f"must not be longer than a sub-agent may be sent, {MAX_RECORD_BYTES} bytes of JSON"
+            raise errors.ClientError(errors.invalid_field("message_agent", "message", problem))
         if running.mailbox.waiting >= MAX_QUEUED_MESSAGES:
             raise errors.ClientError(errors.QUEUE_FULL, errors.ErrorCode.QUEUE_FULL)
-        session = self._agent.session
+        session = running.session
         kept: ChildMessage = {"agentId": agent_id, "parentId": session.id, "messageId": message_id, "text": text}
         if (failure := keep_child_message(session, kept)) is not None:
             raise errors.ClientError(failure.text, errors.ErrorCode.SESSION_NOT_SAVED)
@@ -402,9 +449,8 @@ class Children:
         if is_saved:
             running.mailbox.accept(message_id)
         else:
-            assert self._agent is not None
             running.mailbox.drop(message_id)
-            drop_child_message(self._agent.session, agent_id, message_id)
+            drop_child_message(running.session, agent_id, message_id)
         running.outgoing.send_nowait(message_id)
 
     def messages(self, agent_id: str) -> Mapping[str, MessageState] | None:
@@ -412,9 +458,7 @@ class Children:
         running = self._running.get(agent_id)
         return None if running is None else running.mailbox.states()
 
-    async def _work(
-        self, session: Session, request: ChildRequest, start: ChildStart, progress: Progress, running: _Running
-    ) -> ChildEnd:
+    async def _work(self, request: ChildRequest, start: ChildStart, progress: Progress, running: _Running) -> ChildEnd:
         """Run the process from its start to its end, once its beginning is on the disk, and return how it went."""
         env = {**environment(), **self._withheld, **TRACE_VARIABLES.get(), DEPTH_VARIABLE: str(self._depth + 1)}
         file = progress.state.session_file
@@ -426,12 +470,6 @@ class Children:
         )
         outcome: ChildEnd = "failed"
         try:
-            try:
-                await session.sync()
-            except SaveError as error:
-                raise _not_saved(error) from error
-            if running.on_started is not None:
-                running.on_started()
             take = partial(self._take, progress)
             async with child_process(
                 words, start.process_folder, env, start.api_key, take, self._room, beside
@@ -611,21 +649,17 @@ def _routes() -> Mapping[str, str]:
     return {} if routes is None else routes.taken_variables()
 
 
-async def _make_file(session: Session, begun: ChildBegun, start: ChildStart) -> str | None:
-    """Make the file of a sub-agent, and return its path; None: its session is in memory, as that of its parent.
+async def _make_file(path: Path, session: Session, begun: ChildBegun, start: ChildStart) -> None:
+    """Make the file of a sub-agent.
 
     Raises:
         ChildRefused: That can't be saved.
     """
-    if session.path is None:
-        return None
-    path = child_file(session.path, begun["agentId"])
     make = partial(create_session_file, path, begun["agentId"], start.session_folder, session.path)
     try:
         await trio.to_thread.run_sync(make)
     except (SaveError, OSError) as error:
         raise _not_saved(error) from error
-    return str(path)
 
 
 def _not_saved(error: Exception) -> ChildRefused:

@@ -17,7 +17,8 @@ from pinnace_agent.core.json_access import as_object
 from pinnace_agent.core.nursery import open_flat_nursery
 from pinnace_agent.core.ports.children import ChildRefused
 from pinnace_agent.shell.child_processes import Child, children
-from pinnace_spec.wire.framing import LineDecoder, TooLong
+from pinnace_spec.rules.errors import record_too_long
+from pinnace_spec.wire.framing import MAX_RECORD_BYTES, LineDecoder, TooLong
 from pinnace_spec.wire.json_text import WireError, decode_line, encode_record
 
 Record: TypeAlias = Mapping[str, object]
@@ -29,6 +30,18 @@ _KILLED_END_S: Final = 0.5
 _STDERR_TAIL_BYTES: Final = 4096
 _READ_BYTES: Final = 64 * 1024
 _NOT_ANSWERED: Final = "it has ended without an answer"
+
+
+_ROOM_BYTES: Final = 4096
+"""For what a command has beside its text."""
+_MOST_BYTES_OF_ONE: Final = 6
+"""That a character may become in a record: an escape."""
+
+
+def is_too_long(text: str) -> bool:
+    """Return whether a command with this text would be longer than a record may be."""
+    most = MAX_RECORD_BYTES - _ROOM_BYTES
+    return len(text) * _MOST_BYTES_OF_ONE > most and len(encode_record({"message": text})) > most
 
 
 class ChildGone(Exception):
@@ -60,6 +73,8 @@ class ChildProcess:
         self._on_answers: dict[str, Callable[[Record], None]] = {}
         self._news = trio.Event()
         self._sending = trio.Lock()
+        self._is_cut = False
+        """Whether a line was cut that was being written: another one behind it would be a part of it."""
         self._count = 0
         self._tail = b""
         self.is_gone = False
@@ -97,16 +112,21 @@ class ChildProcess:
         return as_object(answer.get("data")) or {}
 
     async def send(self, record: Record) -> None:
-        """Write a record, whole.
+        """Write a record, whole; waits for as long as the process does not read. Cancelled, it is the last one.
 
         Raises:
-            ChildGone: Nothing reads it any more.
+            ChildGone: Nothing reads it any more, or it is longer than a record may be.
         """
+        line = encode_record(record)
+        if len(line) > MAX_RECORD_BYTES + 1:  # with its end
+            raise ChildGone(record_too_long(MAX_RECORD_BYTES))  # its answer would not say what it answers
         try:
             async with self._sending:
-                with trio.CancelScope(shield=True):  # half a line would spoil the next one
-                    with trio.move_on_after(ORDERLY_END_S):
-                        await self._stdin.send_all(encode_record(record))
+                if self._is_cut:
+                    raise ChildGone(self.why_gone())
+                self._is_cut = True
+                await self._stdin.send_all(line)
+                self._is_cut = False
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ChildGone(self.why_gone()) from error
 

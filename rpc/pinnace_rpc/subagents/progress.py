@@ -8,14 +8,13 @@ import trio
 from pinnace_agent.core.json_access import as_array, as_object
 from pinnace_agent.core.ports.children import ChildReport
 from pinnace_agent.session.child_agents import ChildBegun, usage_of
-from pinnace_agent.session.totals import file_totals
+from pinnace_rpc.subagents.doing import Doing
 from pinnace_rpc.subagents.mailbox import Mailbox
 from pinnace_rpc.subagents.process import Record
 from pinnace_spec.records.messages import DIALOG_METHODS, Usage
 
 # An agent asks about one call after the other.
 _MOST_DIALOGS: Final = 64
-_SHOWN_CHARS: Final = 200
 
 
 class Progress:
@@ -26,7 +25,7 @@ class Progress:
     ) -> None:
         self._mailbox = mailbox
         self._report = report
-        self._entries: list[Record] = []
+        self._doing = Doing()
         self.state = ChildReport(begun["agentId"], session_file, begun["provider"], begun["model"])
         self.error = ""
         self.is_aborted = False
@@ -35,14 +34,12 @@ class Progress:
     def take(self, record: Record) -> None:
         """Take a record."""
         match record.get("type"):
-            case "tool_execution_start":
-                args = as_object(record.get("args")) or {}
-                first = next((each for each in args.values() if isinstance(each, str)), "")
-                line = " ".join(f"{record.get('toolName')} {first}".split())
-                self.show(self.state._replace(activity=line[:_SHOWN_CHARS]))
+            case "tool_execution_start" if self._doing.take(record):
+                self.show(self.state._replace(activity=self._doing.activity))
             case "message_end":
                 self._mailbox.delivered(record.get("messageId"))  # its file has it by now
-                self._take_message(as_object(record.get("message")) or {})
+                if self._doing.take(record):
+                    self._take_answer(as_object(record.get("message")) or {})
             case "agent_settled":
                 self.is_aborted = record.get("aborted") is True
                 if isinstance(limit := record.get("limit"), str):
@@ -61,16 +58,11 @@ class Progress:
         self.state = state
         self._report(state)
 
-    def _take_message(self, message: Mapping[str, object]) -> None:
-        if message.get("role") not in ("assistant", "toolResult"):
-            return
-        self._entries.append({"type": "message", "message": message})
-        if message.get("role") != "assistant":
-            return
+    def _take_answer(self, message: Mapping[str, object]) -> None:
         self.error = str(message.get("errorMessage") or "") if message.get("stopReason") == "error" else ""
         blocks = [as_object(each) or {} for each in as_array(message.get("content"))]
         text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
-        state = self.state._replace(activity="", usage=self.usage, turns=self.state.turns + 1)
+        state = self.state._replace(activity="", usage=self.usage, turns=self._doing.turns)
         self.show(state._replace(text=text) if text else state)
 
     @property
@@ -81,4 +73,4 @@ class Progress:
     @property
     def usage(self) -> Usage:
         """What the messages so far have used."""
-        return usage_of(file_totals(self._entries))
+        return usage_of(self._doing.totals)

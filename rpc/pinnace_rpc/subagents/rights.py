@@ -59,6 +59,8 @@ LEFT_OUT: Final = frozenset(
 _PATHS: Final = frozenset({"skills", "prompt_templates", "directories"})
 _TEXTS_OR_FILES: Final = frozenset({"system_prompt", "append_system_prompt"})
 _PROTOCOL: Final = "1.5"
+MOST_TURNS: Final = 999_999_999
+"""The most that `--max-turns` takes."""
 _LEAST_COST: Final = 0.000001
 """What a limit may be; one answer may cost more than any."""
 
@@ -125,7 +127,7 @@ def child_start(request: ChildRequest, parent: ParentState, model: Model, max_de
     elif parent.options.approved:
         words.append("--approve")
     turns = [each for each in (request.max_turns, parent.max_turns) if each is not None]
-    words += ["--max-turns", str(min(turns))] if turns else []
+    words += ["--max-turns", str(min(*turns, MOST_TURNS))] if turns else []
     max_cost = None if parent.cost_share is None else max(parent.cost_share, _LEAST_COST)
     words += [] if max_cost is None else ["--max-cost", f"{max_cost:f}"]
     return ChildStart(
@@ -168,7 +170,10 @@ def _folder(wanted: str | None, parent: ParentState) -> str | None:
     if wanted is None:
         return None
     own = os.path.realpath(parent.session_folder)
-    folder = os.path.realpath(os.path.join(own, wanted))
+    try:
+        folder = os.path.realpath(os.path.join(own, wanted))
+    except ValueError:  # no path can be such a text
+        folder = ""
     if folder == own:
         return None
     if not folder.startswith(own.rstrip(os.sep) + os.sep) or not os.path.isdir(folder):

@@ -3,7 +3,7 @@
 Loaded after a mistake alone. Objects in lists have words of their own, since their types say nothing of base64.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -85,3 +85,12 @@ def _one_of(values: tuple[str, ...], last: str) -> str:
         return f"one of {', '.join(values)}"
     *others, end = (f"'{value}'" for value in values)
     return f"{', '.join(others)} {last} {end}"
+
+
+def steps_to(location: Sequence[int | str]) -> list[int | str]:
+    """Return the names and places that lead to a value, without the names of types that were tried on the way."""
+    return [part for part in location if not (isinstance(part, str) and _names_type(part))]
+
+
+def _names_type(part: str) -> bool:
+    return part.startswith("function-") or part in ("float", "int")

@@ -118,10 +118,10 @@ def _invalid(name: str, field: str, problem: str, identity: JsonValue, *, has_id
 
 def _first_problem(command: str, error: "ValidationError", nullable: Collection[str]) -> tuple[str, str]:
     """Name the first field that is wrong, as a path, and what was expected of it."""
-    from pinnace_spec.records.expected_values import expected
+    from pinnace_spec.records.expected_values import expected, steps_to
 
     first = error.errors(include_url=False, include_input=False)[0]
-    location = [part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-"))]
+    location = steps_to(first["loc"])
     name = str(location[0])
     path = name + "".join(_steps(location[1:]))
     if first["type"] == "value_error":

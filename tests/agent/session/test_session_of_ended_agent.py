@@ -8,8 +8,11 @@ import pytest
 
 from pinnace_agent.session.child_agents import (
     CHILD_BEGUN,
+    ChildBegun,
     ChildMessage,
+    drop_child_begun,
     drop_child_message,
+    keep_child_begun,
     keep_child_message,
     listed_children,
     take_back,
@@ -73,6 +76,33 @@ def test_a_file_that_takes_nothing_keeps_its_queue(file: Path) -> None:
 
     assert ["m1"] == take_back(file, ["m1"])
     assert before == file.read_bytes()
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_a_beginning_that_is_dropped_is_unknown(tmp_path: Path, is_newest: bool) -> None:
+    """R-SUB-13: taken out of the file where that can be, else marked there; also when the file is opened next."""
+    file = tmp_path / "parent.jsonl"
+    session = Library(None).make_at(file, str(tmp_path))
+    child, kept = (f"01234567-89ab-cdef-0123-456789abcde{each}" for each in "fe")
+    for each in (kept, child):
+        begun: ChildBegun = {"agentId": each, "parentId": session.id, "task": each, "provider": "p", "model": "m"}
+        keep_child_begun(session, begun)
+    if not is_newest:
+        session.keep_custom("other", {})
+    drop_child_begun(session, child)
+    listed = listed_children(session.tree.entries, session.id, session.path)
+    has_it = f'"task":"{child}"' in file.read_text()
+    assert session.file is not None
+    session.file.abandon()
+    again = Library(None).open(file, "/", Lease.take(file)).session
+    ended = listed_children(again.tree.entries, again.id, again.path)
+    assert again.file is not None
+    again.file.abandon()
+
+    assert is_newest == (not has_it)
+    assert [(kept, "running")] == [(each["agentId"], each["state"]) for each in listed]
+    assert [(kept, "interrupted")] == [(each["agentId"], each["state"]) for each in ended]
+    assert 1 == len([each for each in again.tree.entries if each["type"] == "usage"])
 
 
 @pytest.mark.parametrize("is_newest", [True, False])

@@ -9,8 +9,12 @@ from pathlib import Path
 
 from tests.rpc.host.attached import TIMEOUT_S, Connection, HostProcess, Record, environment_of, started
 
+from pinnace_agent.core.ports.children import ChildReport
+from pinnace_agent.session.child_agents import ChildBegun, shown_child
 from pinnace_rpc.host.protocol import AgentAction, Answer, ListAgents
 from pinnace_rpc.host.summary import AgentSummary
+from pinnace_rpc.subagents.mailbox import Mailbox
+from pinnace_rpc.subagents.progress import Progress
 
 USAGE = {"input": 3, "output": 4, "cacheRead": 5, "cacheWrite": 0, "totalTokens": 12, "cost": {"total": 0.25}}
 CLOCK = """
@@ -195,6 +199,49 @@ def test_sub_agents_are_listed_while_they_work_and_counted_when_they_have_ended(
     summary.follow(b"tool_execution_update", update)
     summary.forget_children()
     assert summary.children == []
+
+
+USED: Record = {**USAGE, "cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0) | {"total": 0.25}}
+RECORDS: list[Record] = [
+    {"type": "message_end", "message": {"role": "user", "content": "Task: count"}},
+    {"type": "tool_execution_start", "toolName": "bash", "args": {"limit": 1, "command": "cat  gate\n" + "x" * 300}},
+    {"type": "tool_execution_end", "toolName": "bash"},
+    {"type": "tool_execution_start", "toolName": "ls", "args": {}},
+    {"type": "message_end", "message": {"role": "toolResult", "content": [], "usage": USED}},
+    {"type": "message_end", "message": {"role": "assistant", "content": [], "usage": USED}},
+    {"type": "message_update", "message": {"role": "assistant", "content": []}},
+    {"type": "message_end", "message": {"role": "assistant", "content": [], "stopReason": "error"}},
+]
+
+
+def test_both_kinds_are_listed_with_what_they_do() -> None:
+    """By the same records: of the one that shows them to clients, and of the call."""
+    begun: ChildBegun = {"agentId": "0c1f", "parentId": "s", "task": "count", "provider": "p", "model": "m"}
+    of_client, of_call = AgentSummary(), AgentSummary()
+
+    def report(state: ChildReport) -> None:
+        update = line(type="tool_execution_update", toolCallId="c", toolName="subagent", partialResult=partial(state))
+        of_call.follow(b"tool_execution_update", update)
+
+    def partial(state: ChildReport) -> Record:
+        return {"details": state.details()}
+
+    progress = Progress(begun, "/0c1f.jsonl", Mailbox(), report)
+    progress.show(progress.state)
+    shown: Record = {**shown_child(begun, None), "sessionFile": "/0c1f.jsonl"}
+    of_client.take_started(shown)
+    rows: list[Record] = []
+    for record in RECORDS:
+        progress.take(record)
+        of_client.follow_shown(line(type="subagent_event", agentId="0c1f", event=record))
+        of_client.follow_shown(line(type="subagent_event", agentId="0c1e", event=record))
+        [row], [other] = of_client.children, of_call.children
+        rows.append(dict(row))
+        assert {"toolCallId": "c", **row} == other
+
+    assert ["bash cat gate " + "x" * 186, "ls", None] == [rows[each]["activity"] for each in (1, 4, 5)]
+    assert [None, 24, 24] == [rows[each]["tokens"] for each in (4, 5, 7)]
+    assert 0.5 == rows[-1]["cost"]
 
 
 def test_one_that_a_client_has_started_is_listed_until_it_is_waited_for_no_more() -> None:

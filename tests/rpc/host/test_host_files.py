@@ -21,14 +21,18 @@ def result(connection: Connection) -> str:
 
 
 def test_the_client_that_has_offered_it_serves_files_until_it_is_gone(host: HostProcess) -> None:
-    """R-FIL-05: the newest offer counts, and no answer of another client; a malformed offer changes nothing."""
+    """R-FIL-05: the newest offer counts, and no answer of another client; one that is refused changes nothing, and
+    neither does the withdrawal by one that has offered nothing."""
     note = host.folder / "note.txt"
     note.write_text("saved")
     prompt = {"id": "p", "type": "prompt", "message": "Please read `note.txt`."}
     with host.attach() as one:
         one.ask({"id": "1", "type": "hello", "delegate": BOTH})
         with host.attach(start=()) as two:
-            assert two.ask({"id": "2", "type": "hello", "delegate": ["x"]})["errorCode"] == "invalid_field"
+            for wrong in ({"delegate": ["x"]}, {"surfaces": 5}, {"directories": ["none"]}):
+                refused = two.ask({"id": "2", "type": "hello", "delegate": BOTH, **wrong})
+                assert refused["errorCode"] == "invalid_field"
+            assert two.ask({"id": "2", "type": "hello", "delegate": []})["success"]
             one.send(prompt)
             request = asked(one)
             two.send({"type": "client_response", "id": request["id"], "success": True, "content": "of two"})

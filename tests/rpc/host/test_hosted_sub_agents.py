@@ -125,20 +125,33 @@ def test_kill_9_of_the_host_cancels_a_sub_agent_and_leaves_nothing_running(folde
 
 
 def test_one_that_a_client_has_started_is_listed_and_stopped(folder: Path) -> None:
-    """R-HST-08, R-SUB-13: it is listed below its agent, with its question, until it has ended."""
+    """R-HST-08, R-SUB-09, R-SUB-13: it is listed below its agent, with what it does and its question, until it has
+    ended; its client, which has not asked, is not sent what it does."""
     words = words_of(folder, "--tool-approval", "ask")
+    turns = [{"tools": [{"name": "bash", "arguments": {"command": each}}]} for each in ("true", "cat gate")]
+    (folder / "script.json").write_text(json.dumps({"turns": turns}))
     with started(folder, environment_of(folder)) as host, host.attach(start=words) as connection:
         begun = connection.ask({"id": "s", "type": "start_agent", "task": "count"})["data"]["agent"]
-        asked = connection.until(type="extension_ui_request", method="select")[-1]
+        first = connection.until(type="extension_ui_request", method="select")[-1]
+        # What the host has asked for precedes this: the second call begins behind it.
+        connection.send({"id": "l", "type": "list_agents"})
+        connection.send({"type": "extension_ui_response", "id": first["id"], "value": "Allow once"})
+        seen = connection.until(type="extension_ui_request", method="select")
         (waiting,) = row_of(host)["subagents"]
         connection.send({"id": "w", "type": "wait_agent", "agentId": begun["agentId"]})
         host.ask(AgentAction("stop", begun["agentId"][-8:]))
         ended = connection.until(type="response", id="w")[-1]["data"]["agent"]
         rest = row_of(host)
 
-    assert asked["title"].endswith(begun["agentId"])
-    assert (begun["agentId"], True) == (waiting["agentId"], waiting["needsInput"])
+    assert seen[-1]["title"].endswith(begun["agentId"])
+    assert (begun["agentId"], "bash cat gate", True) == (
+        waiting["agentId"],
+        waiting["activity"],
+        waiting["needsInput"],
+    )
+    assert waiting["tokens"] is not None
     assert "toolCallId" not in waiting
+    assert [] == shown_of(seen)
     assert ("cancelled", []) == (ended["state"], rest["subagents"])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
-from pinnace_spec.records.command_table import COMMAND_TABLE
+from pinnace_spec.records.command_table import CLIENT_ANSWERS, COMMAND_TABLE, TEXT_COMMANDS
 from pinnace_spec.records.commands import ALL_COMMANDS, MODELS
 from pinnace_spec.records.parsing import CommandError, parse_command
 
@@ -51,6 +51,28 @@ def unchanged(pi: HomedAgent) -> Iterator[None]:
     state, files = snapshot(pi)
     yield
     assert (state, files) == snapshot(pi)
+
+
+@pytest.mark.parametrize("text", ["\\u0000", "~a\\u0000", "/\\ud800", "\\u2028", "x" * 300 + "/x"])
+def test_no_text_in_a_field_is_a_defect(module_agent: AgentStarter, text: str) -> None:
+    """R-ERR-03: what no path can be, among others, is refused as what it is. Messages begin runs."""
+    pi = module_agent(is_checked=False, has_session=True)
+    asked: dict[str, str] = {}
+    for name, fields in COMMAND_TABLE.items():
+        if name in (*TEXT_COMMANDS, *CLIENT_ANSWERS):
+            continue
+        rest = [f',"{key}":"x"' for key, (kind, default, _) in fields.items() if kind is str and default is ...]
+        for key, (kind, _, _) in fields.items():
+            if kind in (str, list):
+                identity = f"{name}.{key}"
+                value = f'["{text}"]' if kind is list else f'"{text}"'
+                given = "".join(each for each in rest if not each.startswith(f',"{key}"'))
+                asked[identity] = f'{{"id":"{identity}","type":"{name}","{key}":{value}{given}}}'
+    pi.send_bytes("".join(f"{line}\n" for line in asked.values()).encode())
+    answers = {identity: pi.wait_response(identity) for identity in asked}
+
+    assert len(asked) > 40
+    assert [] == [each for each in answers.values() if each.get("errorCode") == "internal_error"]
 
 
 def snapshot(pi: HomedAgent) -> tuple[Record, Mapping[str, bytes]]:

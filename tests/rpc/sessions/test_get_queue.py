@@ -79,6 +79,21 @@ def test_a_repeated_clear_queue_returns_the_same_messages_again(agent: AgentStar
     assert {"steering": [], "followUp": []} == again.request({**CLEAR, "id": "d"})["data"]
 
 
+def test_a_repeated_clear_queue_is_known_to_a_process_that_has_opened_the_session_before(agent: AgentStarter) -> None:
+    """R-QUE-17: while the former one had it."""
+    pi = streaming(agent)
+    pi.ask("follow_up", message="F")
+    other = agent((), "--continue", again=pi)
+    other.ask("get_state")
+    command = {**CLEAR, "by": "me"}
+    first = pi.request(command)["data"]
+    pi.ask("follow_up", message="G")
+    pi.kill()
+
+    assert {"steering": [], "followUp": ["F"]} == first == other.request(command)["data"]
+    assert ["G"] == queued(other)
+
+
 def test_a_repeated_clear_queue_leaves_what_was_queued_since(agent: AgentStarter) -> None:
     """R-QUE-17: with its `by` it is the same command, however often it comes."""
     pi = streaming(agent)

@@ -62,9 +62,15 @@ def test_without_an_id_equal_messages_are_different_ones(agent: AgentStarter, fl
     assert ["P", "P"] == user_texts(pi)
 
 
-def test_a_message_that_a_crash_left_is_known_by_the_next_process(agent: AgentStarter) -> None:
-    """R-QUE-14: a client that had no response sends everything again."""
-    first = agent([HANGING], has_session=True, is_checked=False)
+@pytest.mark.parametrize("first_asked", ["", *"PFRG"])
+def test_a_message_that_a_crash_left_is_known_by_the_next_process(agent: AgentStarter, first_asked: str) -> None:
+    """R-QUE-14: a client that had no response sends everything again, whichever first. Also to a process that has
+    opened the session while the former one had it, and before it had that."""
+    first = agent([{"text": "zero"}, HANGING], has_session=True, is_checked=False)
+    first.say("Z")
+    pi = agent((), "--continue", again=first) if first_asked else None
+    if pi is not None:
+        pi.ask("get_state")
     answer(first, "prompt", "P")
     first.wait({"type": "message_update"})
     answer(first, "follow_up", "F")
@@ -74,15 +80,18 @@ def test_a_message_that_a_crash_left_is_known_by_the_next_process(agent: AgentSt
     os.kill(first.process.pid, signal.SIGKILL)
     first.wait_exit()
 
-    pi = agent([{"text": "more", "repeat": -1}], "--continue", again=first)
-    assert ["delivered", "returned", "returned", "queued"] == [answer(pi, "prompt", each)["state"] for each in "PFRG"]
+    if pi is None:
+        pi = agent((), "--continue", again=first)
+    pi.llm.add({"text": "more", "repeat": -1})
+    known = {each: answer(pi, "prompt", each)["state"] for each in f"{first_asked}PFRG"}
+    assert {"P": "delivered", "F": "returned", "R": "returned", "G": "queued"} == known
     state = pi.ask("get_state")
     assert (1, True, False) == (state["pendingMessageCount"], state["queuePaused"], state["isStreaming"])
     assert "P" == state["interrupted"]["text"]  # whose run no repetition starts again
     pi.request({"type": "abort", "queue": "continue"})
     pi.wait(SETTLED)
 
-    assert ["P", "G"] == user_texts(pi)
+    assert ["Z", "P", "G"] == user_texts(pi)
     assert "delivered" == answer(pi, "prompt", "G")["state"]
 
 

@@ -22,6 +22,7 @@ import pytest
 from tests.rpc.subagents.test_subagents import call as sub_agent_call
 from tests.source_tree import PYTHONPATH
 
+from pinnace_agent.session.child_agents import listed_children
 from pinnace_agent.session.store.lease import Lease
 from pinnace_fuzz.harness.adapters import pi_models
 from pinnace_fuzz.harness.agent_process import DriverTimeout
@@ -596,6 +597,75 @@ def test_l8_a_message_to_a_sub_agent_is_answered_and_sent_when_the_disk_has_it(
         assert ["session_not_saved"] * 2 == [each["errorCode"] for each in answered]
         assert [] == states
     assert "completed" == last["state"]
+
+
+@pytest.mark.parametrize("room", [0, 60])
+def test_l4_a_start_of_a_sub_agent_that_finds_the_disk_full_starts_nothing(agent: AgentStarter, room: int) -> None:
+    """R-SUB-13: also where a part of its beginning is in the file, and the rest follows."""
+    pi = agent([{"text": "one"}, {"text": "two sails", "match": "Task: count"}], has_session=True)
+    prompt(pi, "one")
+    path = session_file(pi)
+    limit(pi, path.stat().st_size + room)
+    task = {"type": "start_agent", "task": "count", "messageId": "t"}
+    refused = [pi.request(task) for _ in range(2)]
+    during = pi.ask("list_agents")["agents"]
+    lift_limit(pi)
+    one = pi.request(task)["data"]["agent"]
+    pi.ask("wait_agent", agentId=one["agentId"])
+    after = pi.ask("list_agents")["agents"]
+    header, *entries = [json.loads(line) for line in path.read_text().splitlines()]
+
+    assert ["session_not_saved"] * 2 == [each["errorCode"] for each in refused]
+    assert [] == during
+    assert [(one["agentId"], "completed")] == [(each["agentId"], each["state"]) for each in after]
+    assert after == listed_children(entries, header["id"], path)
+    assert [f"{one['agentId']}.jsonl"] == [each.name for each in path.with_suffix(".children").iterdir()]
+
+
+@pytest.mark.parametrize(("word", "is_newest"), [("go", True), ("fail", True), ("fail", False)])
+def test_l8_a_start_of_a_sub_agent_is_answered_when_the_disk_has_it(
+    slow_disk: tuple[AgentStarter, ShellGate], word: str, is_newest: bool
+) -> None:
+    """R-SUB-13: until then nothing shows it. One that the disk refuses starts nothing, also where something was
+    appended behind it, and leaves nothing: its name may be used again."""
+    start, gate = slow_disk
+    pi = start([{"text": "two sails", "match": "Task: count"}], has_session=True, is_checked=False)
+    file = session_file(pi)
+    pi.ask("hello", subagents=True)
+    task = {"type": "start_agent", "task": "count", "messageId": "t"}
+    pi.send({**task, "id": "first"})
+    pi.send({**task, "id": "again"})
+    gate.wait_reached()
+    has_it = "pinnace.child" in file.read_text()
+    during = pi.ask("list_agents")["agents"]
+    shown = pi.found({"type": "subagent_event"})
+    if not is_newest:
+        pi.ask("set_session_name", name="named")
+    unanswered = pi.response("first"), pi.response("again")
+    gate.release(word)
+    answered = [pi.wait_response(each) for each in ("first", "again")]
+    after = pi.ask("list_agents")["agents"]
+    files = list(file.with_suffix(".children").iterdir())
+    later = {**task, "id": "later"}
+    pi.send(later)
+    disk_works_until(gate, lambda: pi.response("later") is not None)
+    one = pi.wait_response("later")["data"]["agent"]
+    pi.send({"id": "w", "type": "wait_agent", "agentId": one["agentId"]})
+    disk_works_until(gate, lambda: pi.response("w") is not None)
+    header, *entries = [json.loads(line) for line in file.read_text().splitlines()]
+    kept = listed_children(entries, header["id"], file)
+
+    assert ((None, None), [], []) == (unanswered, during, shown)
+    assert has_it
+    if word == "go":
+        assert answered[0]["data"] == answered[1]["data"]
+        assert one["agentId"] == answered[0]["data"]["agent"]["agentId"]
+    else:
+        assert ["session_not_saved"] * 2 == [each["errorCode"] for each in answered]
+        assert ([], []) == (after, files)
+        assert "running" == one["state"]
+    assert [(one["agentId"], "completed")] == [(each["agentId"], each["state"]) for each in kept]
+    assert 1 == len(pi.llm.requests)
 
 
 @pytest.mark.parametrize("word", ["go", "fail"])

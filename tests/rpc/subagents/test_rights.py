@@ -1,6 +1,7 @@
 """What a sub-agent is started with, of the options of the agent that starts it. R-SUB-03."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,12 @@ import pytest
 
 from pinnace_agent.core.ports.children import ChildRefused, ChildRequest
 from pinnace_rpc.options.options import Options
+from pinnace_rpc.options.parser import UsageError
+from pinnace_rpc.options.values import count
 from pinnace_rpc.subagents.rights import (
     DECIDED,
     LEFT_OUT,
+    MOST_TURNS,
     PASSED_ON,
     ChildStart,
     ParentState,
@@ -104,6 +108,10 @@ def test_limits_are_the_smaller_ones(tmp_path: Path) -> None:
 
     assert (["3"], ["0.250000"]) == (words_after(start, "--max-turns"), words_after(start, "--max-cost"))
     assert ["2"] == words_after(started(parent(tmp_path, max_turns=3), max_turns=2), "--max-turns")
+    [most] = words_after(started(parent(tmp_path), max_turns=1 << 31), "--max-turns")
+    assert MOST_TURNS == count("--max-turns", most)
+    with pytest.raises(UsageError):
+        count("--max-turns", str(MOST_TURNS + 1))
 
 
 @pytest.mark.parametrize("approved", [None, True])
@@ -131,6 +139,13 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     os.symlink(tmp_path, own / "out")
     with pytest.raises(ChildRefused, match=r"^cwd: out is no folder within"):
         started(parent(own), folder="out")
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "/\0", "x" * 5000, "~", "file"])
+def test_a_text_that_is_no_folder_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ChildRefused, match=f"^cwd: {re.escape(text)} is no folder within"):
+        started(parent(tmp_path), folder=text)
 
 
 @pytest.mark.parametrize(

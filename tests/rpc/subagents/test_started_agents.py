@@ -11,6 +11,7 @@ from tests.rpc.subagents.test_subagents import WAITING, counted, entries_of
 
 from pinnace_fuzz.records import Record
 from pinnace_fuzz.trials.workbench import AgentStarter, HomedAgent
+from pinnace_spec.wire.framing import MAX_RECORD_BYTES
 
 ANSWER = {"text": "two sails", "match": "Task: count"}
 
@@ -101,6 +102,22 @@ def test_more_than_the_agent_has_is_refused_by_name(
     assert not Path(pi.ask("get_state")["sessionFile"]).exists()
 
 
+def test_what_a_sub_agent_could_not_be_sent_is_refused(agent: AgentStarter) -> None:
+    """R-SUB-10, R-SUB-13: some characters take more bytes in its pipe than in that of the client."""
+    pi = agent([WAITING], is_checked=False)
+    text = "x" + "\x85" * (MAX_RECORD_BYTES // len(r"\u0085"))
+    refused = pi.request({"type": "start_agent", "task": text})
+    one = started(pi)
+    unsent = pi.request({"type": "message_agent", "agentId": one["agentId"], "message": text})
+    empty = pi.request({"type": "message_agent", "agentId": one["agentId"], "message": ""})
+    listed = row(pi)
+
+    assert "Invalid message_agent command: message must be a text that is not empty" == empty["error"]
+    assert ("agent_refused", "task: it is longer") == (refused["errorCode"], refused["error"][:18])
+    assert unsent["error"].startswith("Invalid message_agent command: message must not be longer than")
+    assert one == listed
+
+
 def test_both_kinds_share_the_limit(agent: AgentStarter) -> None:
     """R-SUB-04."""
     pi = agent([WAITING], settings={"tools": {"maxSubagents": 1}})
@@ -181,6 +198,25 @@ def test_a_drain_waits_for_it(agent: AgentStarter) -> None:
 
     assert ("completed", "half done") == (waited["agent"]["state"], waited["text"])
     assert ["completed"] == [each["outcome"] for each in counted(file)]
+
+
+def test_what_another_process_has_begun_is_not_started_again(agent: AgentStarter) -> None:
+    """R-SUB-13: also one that this process has not read, since it opened the session before."""
+    pi = agent([{"text": "one"}, WAITING], is_checked=False, has_session=True)
+    pi.say("hello")
+    file = pi.ask("get_state")["sessionFile"]
+    other = agent((), "--session", file, again=pi)
+    other.ask("get_state")
+    one = started(pi, messageId="t")
+    pi.llm.wait_reached("g")
+    below = pi.descendants()
+    os.kill(pi.process.pid, signal.SIGKILL)
+    gone = await_gone(below)
+    known = started(other, messageId="t")
+
+    assert [] == gone
+    assert (one["agentId"], "interrupted") == (known["agentId"], known["state"])
+    assert known == row(other)
 
 
 def test_kill_9_leaves_what_was_accepted(agent: AgentStarter) -> None:

@@ -134,6 +134,10 @@ class ChildAgents(Protocol):
     async def ended(self, agent_id: str) -> None:
         """Return when an agent does not work, at once if it does not now."""
 
+    def is_beginning(self, agent_id: str) -> bool:
+        """Return whether the beginning of an agent is in the session, and not known to be on the disk yet."""
+        ...
+
     def answer_of(self, agent_id: str) -> str | None:
         """Return the last answer of one whose session is in memory; None: it has given none, or has a file."""
         ...
