@@ -97,8 +97,9 @@ class AgentActivity:
         name = response.command.name
         if name in MODEL_COMMANDS:
             self.summary.take_model_answer(response.line)
-        elif name == "start_agent":
-            self._follow_started(routing.member(routing.parse_record(response.line), "data"))
+        elif name in ("start_agent", routing.WAIT):
+            data = routing.member(routing.parse_record(response.line), "data")
+            (self._follow_started if name == "start_agent" else self._take_end)(data)
         if name in routing.REPLACEMENTS:
             self._own.ask_state_soon()
 
@@ -108,10 +109,13 @@ class AgentActivity:
         identity = row.get("agentId")
         if not isinstance(identity, str) or row.get("state") != "running" or not self.summary.take_started(row):
             return
+        self._own.wait_for_child(identity, self._take_end, self._offers.follow(is_wanted=True))
 
-        def ended(answer: Mapping[str, JsonValue]) -> None:
-            self.summary.started_ended(identity, answer)
-            if not self.summary.has_started and (fields := self._offers.follow(is_wanted=False)):
-                self._own.hello_soon(fields)
-
-        self._own.wait_for_child(identity, ended, self._offers.follow(is_wanted=True))
+    def _take_end(self, data: Mapping[str, JsonValue]) -> None:
+        """Take the answer to a wait for a sub-agent, of the host or of a client: whichever comes first."""
+        row = routing.member(data, "agent")
+        if row.get("state") == "running":  # it waits no longer
+            return
+        self.summary.started_ended(str(row.get("agentId")), data)
+        if not self.summary.has_started and (fields := self._offers.follow(is_wanted=False)):
+            self._own.hello_soon(fields)
