@@ -114,6 +114,7 @@ class Session:
             self._lifecycle,
             self._show,
             self._withdraw,
+            lambda: bool(self._dialogs),
             is_at_work=is_at_work,
         )
         self._is_joining = is_at_work or core.begins_in_run

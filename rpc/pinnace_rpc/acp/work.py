@@ -32,7 +32,7 @@ _NOTHING_DONE: Final = frozenset({"nothing_to_compact", "already_compacted"})
 class Work:
     """The work of one session."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a line for each part
         self,
         core: EditorAgent,
         outbox: Outbox,
@@ -41,6 +41,7 @@ class Work:
         lifecycle: Lifecycle,
         show: Callable[[Shown], None],
         withdraw: Callable[[], None],
+        has_questions: Callable[[], bool],
         *,
         is_at_work: bool,
     ) -> None:
@@ -54,6 +55,7 @@ class Work:
             lifecycle: Takes where turns and work begin and end.
             show: Takes what the session shows.
             withdraw: Takes back what the client is asked for: an abort is sent.
+            has_questions: Returns whether the client is asked something, perhaps by a command of a former connection.
             is_at_work: Whether the agent has a run.
         """
         self._core = core
@@ -63,6 +65,7 @@ class Work:
         self._lifecycle = lifecycle
         self._show = show
         self._withdraw = withdraw
+        self._has_questions = has_questions
         self._turns = Turns()
         self.is_active = is_at_work
         """A run is active, begun by a prompt or by the agent itself."""
@@ -271,7 +274,7 @@ class Work:
         self._advance()
 
     def _abort(self) -> None:
-        if self._turns.needs_abort or self.is_active:
+        if self._turns.needs_abort or self.is_active or self._has_questions():
             self._withdraw()
             turn = self._turns.active
             if turn is not None:

@@ -180,7 +180,8 @@ def test_a_message_that_is_being_saved_is_shown_when_it_is_accepted() -> None:
     shown = Translator()
     assert shown.without_unsaved([entry]) == [entry]
     shown.expect("m1")
-    assert [shown.without_unsaved([entry]) for _ in range(2)] == [[], []]  # an editor may resume again meanwhile
+    mark = {"type": "custom", "id": "c", "messageId": "m2"}  # of a command that was sent behind it
+    assert [shown.without_unsaved([entry, mark]) for _ in range(2)] == [[mark], [mark]]  # an editor may resume again
     record = {"type": "message_start", "entryId": "q", "messageId": "m1", "message": question}
     assert [*shown.take(record)] == [UserMessage("q", said, given_as="m1")]
     assert shown.without_unsaved([entry]) == [entry]

@@ -6,7 +6,9 @@ from typing import Any, Final, NamedTuple
 from pinnace_fuzz.simulation.editors.prompts import EditorMessage, Messages
 from pinnace_fuzz.simulation.editors.views import Message, SessionView, inner
 
-_LOST_CODES: Final = frozenset({"agent_ended", "detached", "shutting_down", "outcome_unknown", "session_unavailable"})
+_LOST_CODES: Final = frozenset(
+    {"agent_ended", "agent_restarted", "detached", "shutting_down", "outcome_unknown", "session_unavailable"}
+)
 """Of errors that do not say what has become of a message."""
 _NOT_FOUND: Final = -32002
 

@@ -145,14 +145,14 @@ class Translator:
     def without_unsaved(self, branch: list[Json]) -> list[Json]:
         """Return entries without the message of a prompt that is being saved: it may be taken back.
 
-        It is the last entry, of a message of this client whose record has not come; that will show it, however often
-        the session is replayed before.
+        It is one of this client whose record has not come; that will show it, however often the session is replayed
+        before. Commands may have appended entries behind it.
         """
-        message_id = str(branch[-1].get("messageId") or "") if branch else ""
-        if message_id not in self._unsaved:
+        unsaved = {str(entry.get("messageId") or "") for entry in branch} & self._unsaved
+        if not unsaved:
             return branch
-        self._own_messages.discard(message_id)
-        return branch[:-1]
+        self._own_messages -= unsaved
+        return [entry for entry in branch if entry.get("messageId") not in unsaved]
 
     @property
     def progressing(self) -> Sequence[Call]:
