@@ -90,10 +90,32 @@ class Unanswered:
         return False
 
 
-def work_of(agent: Unanswered, translator: Translator, lifecycle: Lifecycle, shown: list[Shown]) -> Work:
+def work_of(
+    agent: Unanswered, translator: Translator, lifecycle: Lifecycle, shown: list[Shown], *, has_questions: bool = False
+) -> Work:
     figures = cast("Figures", agent)
     core = cast("EditorAgent", agent)
-    return Work(core, Outbox(), translator, figures, lifecycle, shown.append, lambda: None, is_at_work=False)
+    return Work(
+        core,
+        Outbox(),
+        translator,
+        figures,
+        lifecycle,
+        shown.append,
+        lambda: None,
+        lambda: has_questions,
+        is_at_work=False,
+    )
+
+
+@pytest.mark.parametrize("has_questions", [False, True])
+def test_a_cancellation_of_an_idle_session_ends_an_open_question(has_questions: bool) -> None:
+    """A command of a former connection may have asked it, of which this one knows no work."""
+    agent = Unanswered()
+    lifecycle = Turns(Replies(), list[object]().append, shows_usage=False)
+    work_of(agent, Translator(), lifecycle, [], has_questions=has_questions).cancel()
+
+    assert has_questions == ("abort" in agent.answers)
 
 
 def test_the_calls_of_the_next_run_stay_open_when_a_turn_ends() -> None:
