@@ -29,7 +29,7 @@ case "$*" in
   *" -e ."*) mkdir -p {info} && echo '{{"dir_info": {{"editable": true}}}}' > {info}/direct_url.json ;;
 esac
 """
-INFO = ".venv/lib/python3.11/site-packages/pinnace-0.4.0.dist-info"
+INFO = ".venv/lib/python3.11/site-packages/pinnace-0.5.0.dist-info"
 
 
 class Ran(NamedTuple):

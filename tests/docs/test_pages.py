@@ -65,7 +65,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     # It would leave a host running.
     "README.md: pinnace attach reviewer --provider offline": "test_durable_agents_page.py",
     "docs/architecture.md: *": "a tree of folders; test_layout.py checks the packages",
-    'docs/durable-agents.md: {"type":"attached","agent":"main","protocol":"pi","hostVersion":"0.4.0","sessionId":"…",'
+    'docs/durable-agents.md: {"type":"attached","agent":"main","protocol":"pi","hostVersion":"0.5.0","sessionId":"…",'
     '"sessionFile":"…","journal":"5f…","epoch":1,"seq":41,"replay":"none","clients":1,"knownClient":false}': (
         "tests/rpc/host/test_host_clients.py"
     ),
