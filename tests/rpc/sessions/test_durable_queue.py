@@ -100,6 +100,33 @@ def test_a_restored_queue_runs_without_a_further_message(agent: AgentStarter) ->
     assert ["go", "F"] == user_texts(pi)
 
 
+def test_a_queue_of_a_session_that_can_only_be_read_waits_for_a_process_that_can_write(agent: AgentStarter) -> None:
+    """R-QUE-13: its delivery could not be saved, and the next process would deliver it again."""
+    first = streaming(agent)
+    first.request({"type": "follow_up", "message": "F"})
+    path = session_file(first)
+    kill(first)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"version":3', b'"version":99', 1))
+    reader = agent(
+        [{"text": "more", "repeat": -1}],
+        "--session",
+        str(path),
+        "--on-restore",
+        "continue",
+        again=first,
+        is_checked=False,
+    )
+    state = reader.request({"type": "get_state"})["data"]
+    reader.request({"type": "abort", "queue": "continue"})
+    close(reader)
+    path.write_bytes(content)
+
+    assert (0, False) == (state["pendingMessageCount"], state["isStreaming"])
+    assert [] == reader.found({"type": "message_start"})
+    assert 1 == left_queued(agent, path, first)
+
+
 def test_a_process_that_is_started_so_continues_with_its_queue(agent: AgentStarter) -> None:
     """R-QUE-18: the first command meets the run, and a session that is switched to is paused all the same."""
     first = streaming(agent)

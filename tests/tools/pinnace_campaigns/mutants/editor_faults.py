@@ -11,7 +11,7 @@ from typing import Final
 from pinnace_campaigns.mutants.catalogue import AgentMutant
 
 EDITOR_STEPS: Final = 150_000
-MORE_STEPS: Final[Mapping[str, int]] = {"a-message-of-unknown-fate-is-refused": 3_000_000}
+MORE_STEPS: Final[Mapping[str, int]] = {"a-message-of-unknown-fate-is-refused": 5_500_000}
 """For a fault that shows only where an agent crashes behind a flush during which its prompt was cancelled."""
 
 _DIALOGS: Final = "rpc/pinnace_rpc/acp/dialogs.py"
