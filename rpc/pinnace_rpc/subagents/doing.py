@@ -1,7 +1,7 @@
 """What a sub-agent does now and has used so far, by the records of its process.
 
 The agent that has started it reads them from its process, and the host of that agent from the events that show them, so
-that both list the same. Pure; imports no session, since a host has none.
+that both list the same. Pure; knows the totals of a session alone, since a host loads this, and has no agent.
 """
 
 from collections.abc import Mapping

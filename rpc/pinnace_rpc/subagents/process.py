@@ -30,8 +30,6 @@ _KILLED_END_S: Final = 0.5
 _STDERR_TAIL_BYTES: Final = 4096
 _READ_BYTES: Final = 64 * 1024
 _NOT_ANSWERED: Final = "it has ended without an answer"
-
-
 _ROOM_BYTES: Final = 4096
 """For what a command has beside its text."""
 _MOST_BYTES_OF_ONE: Final = 6

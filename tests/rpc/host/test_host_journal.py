@@ -1,8 +1,8 @@
 """The journal: what readers get from it, after any end of the host, on any disk."""
 
-import errno
 import json
 import os
+import random
 import resource
 import signal
 import threading
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.conftest import WITH_FIXTURES
 
 from pinnace_agent.core.ports.system import System
+from pinnace_fuzz.simulation.disk import Disk, DiskFaults
 from pinnace_rpc.host import journal as journal_module
 from pinnace_rpc.host.journal import Gap, Journal, JournalReader, addressed
 from pinnace_rpc.host.protocol import Cursor
@@ -363,33 +364,19 @@ async def test_what_is_written_while_an_epoch_begins_is_no_part_of_it(tmp_path: 
     assert read_all(again, JournalReader(again, start.place, 0, again.cursor, has_cursors=False)) == b"".join(lines[1:])
 
 
-class FailingOnce:
-    """The system, of which one flush fails."""
-
-    def __init__(self) -> None:
-        self.fails = False
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(os, name)
-
-    def fsync(self, descriptor: int) -> None:
-        if self.fails:
-            self.fails = False
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        os.fsync(descriptor)
-
-
 async def test_records_that_a_flush_has_failed_to_write_never_count_as_kept(tmp_path: Path) -> None:
     """A later flush of the file succeeds, and writes nothing of them."""
-    disk = FailingOnce()
-    journal = Journal(str(tmp_path / "a"), surroundings=HostSurroundings(cast("System", disk)))
+    disk = Disk(tmp_path, random.Random(0), DiskFaults(), lambda _: None)
+    journal = Journal(str(tmp_path / "a"), surroundings=HostSurroundings(disk.begin()))
     await journal.begin_epoch()
     add_event(journal)
     before = journal.flush()
     add_event(journal)
-    disk.fails = True
+    disk.faults = DiskFaults(flush_error=1.0)
+    failed = journal.flush()
+    disk.faults = DiskFaults()
 
-    assert [True, False, False] == [before, journal.flush(), journal.flush()]
+    assert [True, False, False] == [before, failed, journal.flush()]
 
 
 @pytest.mark.parametrize(

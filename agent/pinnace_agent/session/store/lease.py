@@ -173,7 +173,7 @@ class Lease:
         if self.is_content_lost:
             fields["contentLost"] = True
         content = json.dumps(fields).encode() + b"\n"
-        with self._signing, suppress(OSError):  # a full disk: the lock is what counts, this is for people
+        with self._signing, suppress(OSError):  # a full disk: the lock is what counts
             if self._descriptor is not None and _is_at(self.path, self._descriptor):
                 # In this order a reader always finds one whole first line.
                 os.pwrite(self._descriptor, content, 0)

@@ -26,7 +26,7 @@ PATIENCE_S: Final = 300.0
 _NEXT_S: Final = (0.01, 0.01, 0.5, 0.5, 2.0, 2.0, 40.0)
 """Between two connections; after the longest an agent may be asleep."""
 _ABORTS: Final = 2
-_MOST_REFUSED: Final = 60
+_MOST_REFUSED: Final = 10
 """How often a client ends what runs before all is taken for stalled; and again, where a failing disk has refused it."""
 _LEAVING_S: Final = 60.0
 _NOTICED_S: Final = 20.0
